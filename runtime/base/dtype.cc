@@ -1,0 +1,79 @@
+#include "runtime/base/dtype.h"
+
+namespace rz {
+namespace {
+
+struct DTypeRow {
+  DType dtype;
+  size_t size;
+  bool floating;
+  DType accumulator;
+  std::string_view name;
+  std::string_view short_name;
+};
+
+constexpr DTypeRow kDTypes[] = {
+    {DType::kFloat32, 4, true, DType::kFloat32, "float32", "fp32"},
+    {DType::kFloat64, 8, true, DType::kFloat64, "float64", "fp64"},
+    {DType::kBFloat16, 2, true, DType::kFloat32, "bfloat16", "bf16"},
+    {DType::kFloat16, 2, true, DType::kFloat32, "float16", "fp16"},
+    {DType::kInt32, 4, false, DType::kInt32, "int32", "i32"},
+    {DType::kInt64, 8, false, DType::kInt64, "int64", "i64"},
+};
+
+constexpr const DTypeRow& RowOf(DType dtype) { return kDTypes[static_cast<size_t>(dtype)]; }
+
+}  // namespace
+
+size_t SizeOf(DType dtype) { return RowOf(dtype).size; }
+
+bool IsFloating(DType dtype) { return RowOf(dtype).floating; }
+
+DType AccumulatorOf(DType dtype) { return RowOf(dtype).accumulator; }
+
+std::string_view NameOf(DType dtype) { return RowOf(dtype).name; }
+
+std::string_view NameOf(ReduceOp op) {
+  switch (op) {
+    case ReduceOp::kSum:
+      return "sum";
+    case ReduceOp::kMin:
+      return "min";
+    case ReduceOp::kMax:
+      return "max";
+    case ReduceOp::kAvg:
+      return "avg";
+  }
+  return "unknown";
+}
+
+std::string_view NameOf(NumericMode mode) {
+  return mode == NumericMode::kDeterministic ? "deterministic" : "fast";
+}
+
+std::optional<DType> ParseDType(std::string_view name) {
+  for (const DTypeRow& row : kDTypes) {
+    if (name == row.name || name == row.short_name) return row.dtype;
+  }
+  return std::nullopt;
+}
+
+std::optional<ReduceOp> ParseReduceOp(std::string_view name) {
+  for (ReduceOp op : kAllReduceOps) {
+    if (name == NameOf(op)) return op;
+  }
+  return std::nullopt;
+}
+
+std::optional<NumericMode> ParseNumericMode(std::string_view name) {
+  for (NumericMode mode : {NumericMode::kDeterministic, NumericMode::kFast}) {
+    if (name == NameOf(mode)) return mode;
+  }
+  return std::nullopt;
+}
+
+std::ostream& operator<<(std::ostream& os, DType dtype) { return os << NameOf(dtype); }
+std::ostream& operator<<(std::ostream& os, ReduceOp op) { return os << NameOf(op); }
+std::ostream& operator<<(std::ostream& os, NumericMode mode) { return os << NameOf(mode); }
+
+}  // namespace rz

@@ -1,0 +1,105 @@
+// Transport: how the ranks of one job move bytes. This header is the whole contract; the
+// implementations stand beside it (ucx/ between processes, sim/ in one thread) and never see each
+// other. conformance/ runs the same scenarios on all of them.
+//
+// Message link. A message goes from one rank to another under a tag and lands in a receive that was
+// posted for (source, tag). The rules every implementation keeps:
+//   1. Messages of one (source, destination, tag) match receives in the order both were posted.
+//      Different tags are independent: neither blocks the other.
+//   2. Either side may be first. An early message waits for its receive without bound in time.
+//   3. Every posted operation completes exactly once: with OK, with the failure of its peer, or with
+//      the cause of Abort. Its memory belongs to the transport until then.
+//   4. A completed send says that the memory may be used again, and nothing about the peer.
+//   5. A message longer than its receive completes the receive with OutOfRange, and only that one;
+//      a shorter one completes with OK and its own length.
+//   6. Completions are delivered from Progress only, never from PostSend or PostRecv, so a sink may
+//      post further operations. Zero bytes are a message like any other. A rank may send to itself.
+//   7. The peer's death is noticed where the network tells (never promised: the rendezvous judges).
+//      When it is, operations with that peer complete with Unavailable and so do later ones.
+//
+// Threads: one owner thread calls everything; Abort and Wake alone may come from any thread.
+#ifndef RINGZERO_RUNTIME_TRANSPORT_TRANSPORT_H_
+#define RINGZERO_RUNTIME_TRANSPORT_TRANSPORT_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "absl/status/status.h"
+#include "absl/types/span.h"
+#include "runtime/base/clock.h"
+#include "runtime/base/types.h"
+
+namespace rz {
+
+// Names a stream of messages between two ranks; the transport adds source and epoch by itself.
+// At most kMaxTag (42 bits): {communicator 8, operation 22, lane 12}, see MakeTag.
+using Tag = uint64_t;
+inline constexpr int kTagBits = 42;
+inline constexpr Tag kMaxTag = (Tag{1} << kTagBits) - 1;
+
+// Packs a tag. Numbers wrap: operations that are 2^22 apart, or lanes 2^12 apart, are never in
+// flight together.
+constexpr Tag MakeTag(uint32_t communicator, uint64_t operation, uint64_t lane) {
+  return (Tag{communicator & 0xff} << 34) | ((operation & 0x3fffff) << 12) | (lane & 0xfff);
+}
+
+// Told when an operation it posted has completed.
+class CompletionSink {
+ public:
+  // `token` is what the operation was posted with; `bytes` what was moved (0 unless OK).
+  virtual void OnComplete(uint64_t token, const absl::Status& status, size_t bytes) = 0;
+
+ protected:
+  ~CompletionSink() = default;
+};
+
+class Transport {
+ public:
+  virtual ~Transport() = default;
+
+  // This worker's address, to be given to every peer through the rendezvous. At most 4 KiB.
+  virtual std::string LocalAddress() const = 0;
+
+  // Makes this worker `self` among addresses.size() ranks (rank r has addresses[r]). Called once.
+  //   InvalidArgument   an address does not parse, or `self` is outside the world
+  //   Unavailable       a peer cannot be reached
+  virtual absl::Status Connect(Rank self, absl::Span<const std::string> addresses, Epoch epoch) = 0;
+
+  virtual Rank rank() const = 0;
+  virtual int world_size() const = 0;
+
+  // Starts a send or receive of data.size() bytes (any number, any alignment). `sink` outlives the
+  // operation. Where the status is not OK nothing was started and `sink` will not be called:
+  //   InvalidArgument     peer outside the world, or tag above kMaxTag
+  //   FailedPrecondition  not connected
+  //   Unavailable         the peer is known to be dead
+  //   otherwise           the cause of Abort
+  virtual absl::Status PostSend(Rank peer, Tag tag, absl::Span<const std::byte> data,
+                                CompletionSink* sink, uint64_t token) = 0;
+  virtual absl::Status PostRecv(Rank peer, Tag tag, absl::Span<std::byte> buffer,
+                                CompletionSink* sink, uint64_t token) = 0;
+
+  // Moves what can be moved, delivers completions, and returns how many. Never blocks.
+  virtual int Progress() = 0;
+
+  // Waits until Progress may have something to do, somebody called Wake or Abort, or `deadline`
+  // (of the steady clock) has passed; may return early. Spins briefly, then sleeps without CPU.
+  virtual void WaitForEvent(Deadline deadline) = 0;
+
+  // Makes a WaitForEvent under way, or the next one, return. Any thread.
+  virtual void Wake() = 0;
+
+  // Ends all communication for good: every operation completes with `cause` at the next Progress
+  // calls (within a second of progress), every later post is refused with it. The first cause wins.
+  // Needs no peer. Any thread.
+  virtual void Abort(absl::Status cause) = 0;
+
+  // What carries the bytes, for people: "ucx 1.13.1: posix, tcp" or "sim".
+  virtual std::string Description() const = 0;
+};
+
+}  // namespace rz
+
+#endif  // RINGZERO_RUNTIME_TRANSPORT_TRANSPORT_H_

@@ -1,0 +1,15 @@
+"""The native C++ rules under the name the outside world gives them: Debian's rules_cc does not
+load in its own Bazel, and every BUILD file here loads from this place so that a later move to the
+real one is one line in WORKSPACE."""
+
+cc_binary = native.cc_binary
+cc_import = native.cc_import
+cc_library = native.cc_library
+cc_proto_library = native.cc_proto_library
+cc_test = native.cc_test
+cc_toolchain = native.cc_toolchain
+cc_toolchain_suite = native.cc_toolchain_suite
+fdo_prefetch_hints = native.fdo_prefetch_hints
+fdo_profile = native.fdo_profile
+objc_import = native.objc_import
+objc_library = native.objc_library
