@@ -37,11 +37,11 @@ void SetLogRank(int rank) { log_rank.store(rank, std::memory_order_relaxed); }
 
 void WriteLog(LogLevel level, std::string_view text) {
   const int rank = log_rank.load(std::memory_order_relaxed);
-  std::string line = absl::StrFormat(
-      "%c%s%s] %s\n", "EWID"[static_cast<int>(level)],
-      absl::FormatTime("%m%d %H:%M:%E3S", absl::Now(), absl::LocalTimeZone()),
-      rank < 0 ? std::string() : absl::StrCat(" rank ", rank),
-      absl::string_view(text.data(), text.size()));
+  std::string line =
+      absl::StrFormat("%c%s%s] %s\n", "EWID"[static_cast<int>(level)],
+                      absl::FormatTime("%m%d %H:%M:%E3S", absl::Now(), absl::LocalTimeZone()),
+                      rank < 0 ? std::string() : absl::StrCat(" rank ", rank),
+                      absl::string_view(text.data(), text.size()));
   const ssize_t written = write(STDERR_FILENO, line.data(), line.size());
   (void)written;
 }

@@ -1,5 +1,5 @@
-// Which vector instructions the kernels may use. Nothing is compiled with -march=native: each kernel
-// exists once a level, and the level is chosen when the program runs.
+// Which vector instructions the kernels may use. Nothing is compiled with -march=native: each
+// kernel exists once a level, and the level is chosen when the program runs.
 #ifndef RINGZERO_RUNTIME_BASE_SIMD_LEVEL_H_
 #define RINGZERO_RUNTIME_BASE_SIMD_LEVEL_H_
 
@@ -27,7 +27,8 @@ std::ostream& operator<<(std::ostream& os, SimdLevel level);
 std::vector<SimdLevel> SupportedSimdLevels();
 
 // The level of this process: RZ_SIMD where set, otherwise the highest supported.
-//   InvalidArgument  RZ_SIMD is no level, or one this processor lacks; the message lists those it has
+//   InvalidArgument  RZ_SIMD is no level, or one this processor lacks; the message lists those it
+//   has
 absl::StatusOr<SimdLevel> ChooseSimdLevel();
 
 // ChooseSimdLevel() once, kept; falls back to portable with a log line where RZ_SIMD is wrong, so

@@ -11,10 +11,10 @@
 #define RZ_STATUS_CONCAT(a, b) RZ_STATUS_CONCAT_INNER(a, b)
 
 // Returns from the enclosing function with the status of `expression` unless it is OK.
-#define RZ_RETURN_IF_ERROR(expression)                                     \
-  do {                                                                     \
+#define RZ_RETURN_IF_ERROR(expression)                                       \
+  do {                                                                       \
     if (absl::Status rz_status = (expression); !rz_status.ok()) [[unlikely]] \
-      return rz_status;                                                    \
+      return rz_status;                                                      \
   } while (false)
 
 // RZ_ASSIGN_OR_RETURN(auto value, Compute()): the value, or a return with the status.

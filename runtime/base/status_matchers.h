@@ -36,9 +36,8 @@ MATCHER_P2(StatusIs, code, message,
                ::testing::DescribeMatcher<std::string>(message)) {
   const absl::Status& status = StatusOf(arg);
   *result_listener << status.ToString();
-  return status.code() == code &&
-         ::testing::Matches(::testing::SafeMatcherCast<const std::string&>(message))(
-             std::string(status.message()));
+  return status.code() == code && ::testing::Matches(::testing::SafeMatcherCast<const std::string&>(
+                                      message))(std::string(status.message()));
 }
 
 }  // namespace rz::testing

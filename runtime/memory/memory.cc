@@ -68,10 +68,9 @@ absl::StatusOr<Buffer> Buffer::Allocate(size_t size, MemoryTag tag, MemoryLedger
                                       MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (memory == MAP_FAILED) {
       const std::string_view name = NameOf(tag);
-      return absl::ResourceExhaustedError(
-          absl::StrCat("no memory for ", size, " bytes of ",
-                       absl::string_view(name.data(), name.size()), ": ",
-                       mapped == 0 ? "more than an address can name" : std::strerror(errno)));
+      return absl::ResourceExhaustedError(absl::StrCat(
+          "no memory for ", size, " bytes of ", absl::string_view(name.data(), name.size()), ": ",
+          mapped == 0 ? "more than an address can name" : std::strerror(errno)));
     }
     if (unit == kHugePage) madvise(memory, mapped, MADV_HUGEPAGE);
     buffer.data_ = static_cast<std::byte*>(memory);

@@ -7,7 +7,8 @@
 //   1. Messages of one (source, destination, tag) match receives in the order both were posted.
 //      Different tags are independent: neither blocks the other.
 //   2. Either side may be first. An early message waits for its receive without bound in time.
-//   3. Every posted operation completes exactly once: with OK, with the failure of its peer, or with
+//   3. Every posted operation completes exactly once: with OK, with the failure of its peer, or
+//   with
 //      the cause of Abort. Its memory belongs to the transport until then.
 //   4. A completed send says that the memory may be used again, and nothing about the peer.
 //   5. A message longer than its receive completes the receive with OutOfRange, and only that one;
