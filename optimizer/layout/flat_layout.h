@@ -1,0 +1,68 @@
+// FlatLayout: where each parameter lives in the one flat space that buckets and shards are cut
+// from.
+//
+// Parameters stand in backward order, the last declared first, so that the gradients which backward
+// finishes first fill the first bucket. Each starts at a multiple of kAlignmentElements; what lies
+// between is padding: zero in every buffer, at every step. A parameter is a view into the flat
+// buffer; nothing is copied to flatten or unflatten.
+//
+//   declared: w[70] b[3] v[40]    flat: |v 40 .. |b 3 .. |w 70|
+//                                       0        64      96    166
+#ifndef RINGZERO_OPTIMIZER_LAYOUT_FLAT_LAYOUT_H_
+#define RINGZERO_OPTIMIZER_LAYOUT_FLAT_LAYOUT_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "collectives/chunk_layout.h"
+
+namespace rz {
+
+// A parameter as its model declares it. No dimensions: a scalar. A dimension of 0: no elements.
+struct ParamSpec {
+  std::string name;
+  std::vector<int64_t> shape;
+};
+
+class FlatLayout {
+ public:
+  // InvalidArgument, naming the parameter: an empty, overlong or repeated name, a negative
+  // dimension, more parameters or elements than limits.h allows. No parameters at all are allowed.
+  static absl::StatusOr<FlatLayout> Create(std::vector<ParamSpec> specs);
+
+  // Parameters in the order of declaration.
+  size_t size() const { return specs_.size(); }
+  const ParamSpec& spec(size_t index) const { return specs_[index]; }
+
+  // Where parameter `index` lies in the flat space.
+  Range range(size_t index) const { return ranges_[index]; }
+
+  // Elements of all parameters, without padding: the P of the formulas.
+  int64_t parameter_elements() const { return parameter_elements_; }
+
+  // End of the flat space, padding between parameters included.
+  int64_t flat_elements() const { return flat_elements_; }
+
+  // Elements of the largest parameter.
+  int64_t largest_parameter() const { return largest_parameter_; }
+
+  // The parameter that holds the flat element, or none where it is padding.
+  std::optional<size_t> Find(int64_t flat_index) const;
+
+ private:
+  FlatLayout() = default;
+
+  std::vector<ParamSpec> specs_;
+  std::vector<Range> ranges_;
+  int64_t parameter_elements_ = 0;
+  int64_t flat_elements_ = 0;
+  int64_t largest_parameter_ = 0;
+};
+
+}  // namespace rz
+
+#endif  // RINGZERO_OPTIMIZER_LAYOUT_FLAT_LAYOUT_H_

@@ -1,0 +1,95 @@
+// Bytes of model states a rank holds: what the closed formula says, what was measured, and the
+// padding that explains the difference to the byte.
+//
+// With P parameters on N ranks, e bytes an element of the working dtype (design: Rajbhandari et
+// al., "ZeRO: Memory Optimizations Toward Training Trillion Parameter Models", 2019, section 3):
+//
+//              parameters  gradients  master*  m      v
+//   ddp        eP          eP         4P       4P     4P
+//   1, naive   eP          eP         4P/N     4P/N   4P/N
+//   2          eP          eP/N       4P/N     4P/N   4P/N
+//   3          eP/N        eP/N       4P/N     4P/N   4P/N
+//
+//   * none where the working dtype is float32: the working parameters are the master.
+#ifndef RINGZERO_OPTIMIZER_MEMORY_REPORT_H_
+#define RINGZERO_OPTIMIZER_MEMORY_REPORT_H_
+
+#include <array>
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "absl/types/span.h"
+#include "optimizer/zero_config.h"
+#include "runtime/base/dtype.h"
+#include "runtime/memory/memory.h"
+
+namespace rz {
+
+// An exact number of bytes that may be a fraction: `total` bytes shared evenly by `parts` ranks.
+struct ByteShare {
+  int64_t total = 0;
+  int64_t parts = 1;
+
+  double bytes() const { return static_cast<double>(total) / static_cast<double>(parts); }
+
+  // "743298", or "594638.4" where the share is no integer (two digits at most).
+  std::string ToString() const;
+
+  friend bool operator==(const ByteShare&, const ByteShare&) = default;
+};
+
+// The states, in the order of the table.
+inline constexpr std::array<MemoryTag, 5> kModelStates = {MemoryTag::kParameters,
+                                                          MemoryTag::kGradients, MemoryTag::kMaster,
+                                                          MemoryTag::kMoment1, MemoryTag::kMoment2};
+
+struct ModelShape {
+  int64_t parameter_elements = 0;  // P
+  int64_t padding_elements = 0;    // of the flat space, see FlatLayout and Partition
+  int world = 1;                   // N
+  ZeroStage stage = ZeroStage::kDdp;
+  DType dtype = DType::kBFloat16;
+};
+
+// The formula for one state; `state` is one of kModelStates.
+ByteShare StateFormula(const ModelShape& shape, MemoryTag state);
+
+// Its sum over all states.
+ByteShare ModelStateFormula(const ModelShape& shape);
+
+// Bytes that padding adds to one state.
+ByteShare StatePadding(const ModelShape& shape, MemoryTag state);
+
+// What a rank holds beside the model states.
+struct OtherMemory {
+  MemoryTag tag;
+  int64_t now = 0;
+  int64_t peak = 0;
+};
+
+struct MemoryReport {
+  ModelShape shape;
+
+  // Of kModelStates; nothing where this shape was not run.
+  std::optional<std::array<int64_t, kModelStates.size()>> measured;
+
+  // Buckets, scratch, activations and all else the ledger has, which the formula leaves out.
+  std::array<OtherMemory, 4> other;
+
+  int64_t measured_total() const;
+
+  // measured - formula - padding of state `index`; 0 where the books balance. Requires measured.
+  ByteShare Difference(size_t index) const;
+  bool Balances() const;
+};
+
+MemoryReport MeasureMemory(const ModelShape& shape, const MemoryLedger& ledger);
+
+// A table for people: one line a state, and for each report its formula, measured, padding and
+// difference; totals with what they save against ddp; and what the formula leaves out.
+std::string RenderMemoryTable(absl::Span<const MemoryReport> reports);
+
+}  // namespace rz
+
+#endif  // RINGZERO_OPTIMIZER_MEMORY_REPORT_H_
