@@ -2,26 +2,42 @@
 
 load("@rules_cc//cc:defs.bzl", "cc_library")
 
-def cc_proto(name, src, grpc = False, visibility = None):
-    """A cc_library of the messages in `src`, and of its services where `grpc` is set."""
+def cc_proto(name, src, grpc = False, visibility = None, grpc_visibility = None):
+    """A cc_library `name` of the messages in `src`, included as "PACKAGE/BASE.pb.h".
+
+    With `grpc` also `name`_grpc, of its services ("PACKAGE/BASE.grpc.pb.h"), apart from the
+    messages because whoever only reads those should neither compile nor link gRPC.
+    """
     base = src[:-len(".proto")]
+    path = native.package_name() + "/" + src
     outs = [base + ".pb.h", base + ".pb.cc"]
-    command = "protoc --proto_path=$$(dirname $(location %s)) --cpp_out=$(RULEDIR) " % src
+    command = "protoc --proto_path=. --cpp_out=$(BINDIR) "
     if grpc:
         outs += [base + ".grpc.pb.h", base + ".grpc.pb.cc"]
-        command += "--plugin=protoc-gen-grpc=/usr/bin/grpc_cpp_plugin --grpc_out=$(RULEDIR) "
+        command += "--plugin=protoc-gen-grpc=/usr/bin/grpc_cpp_plugin --grpc_out=$(BINDIR) "
     native.genrule(
         name = name + "_source",
         srcs = [src],
         outs = outs,
-        cmd = command + "$(location %s)" % src,
+        cmd = command + path,
     )
     cc_library(
         name = name,
-        srcs = [out for out in outs if out.endswith(".cc")],
-        hdrs = [out for out in outs if out.endswith(".h")],
+        srcs = [base + ".pb.cc"],
+        hdrs = [base + ".pb.h"],
         copts = ["-w"],
-        strip_include_prefix = None,
         visibility = visibility,
-        deps = ["@system//:grpc" if grpc else "@system//:protobuf"],
+        deps = ["@system//:protobuf"],
     )
+    if grpc:
+        cc_library(
+            name = name + "_grpc",
+            srcs = [base + ".grpc.pb.cc"],
+            hdrs = [base + ".grpc.pb.h"],
+            copts = ["-w"],
+            visibility = grpc_visibility,
+            deps = [
+                ":" + name,
+                "@system//:grpc",
+            ],
+        )
