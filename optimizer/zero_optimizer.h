@@ -34,12 +34,12 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "absl/time/time.h"
 #include "absl/types/span.h"
 #include "collectives/communicator.h"
 #include "optimizer/layout/flat_layout.h"
 #include "optimizer/layout/partition.h"
 #include "optimizer/memory_report.h"
+#include "optimizer/step_report.h"
 #include "optimizer/wire_plan.h"
 #include "optimizer/zero_config.h"
 
@@ -48,30 +48,6 @@ namespace rz {
 struct StepOptions {
   // Learning rate of this step; the same on all ranks.
   double learning_rate = 1e-3;
-};
-
-struct StepReport {
-  // Steps taken so far, this one included; a skipped step does not count.
-  int64_t step = 0;
-
-  // True where some gradient was not finite: no rank changed anything.
-  bool skipped = false;
-
-  // Non-finite elements of the reduced gradient, over all ranks, and the parameter of the first in
-  // the flat order (empty where there is none).
-  int64_t non_finite_count = 0;
-  std::string first_non_finite_parameter;
-
-  // L2 norm of the mean gradient over all samples; not finite where the step was skipped.
-  double norm = 0;
-
-  // Of the step's wall time: waiting for collectives, and computing (norm, AdamW).
-  absl::Duration communication;
-  absl::Duration optimizer;
-
-  // Payload this rank sent in this step: of gradients and parameters, and of the control message.
-  int64_t payload_bytes = 0;
-  int64_t control_bytes = 0;
 };
 
 // The factor of the header's formula: for a sum over local samples.
