@@ -1,0 +1,39 @@
+// What a step says of itself.
+#ifndef RINGZERO_OPTIMIZER_STEP_REPORT_H_
+#define RINGZERO_OPTIMIZER_STEP_REPORT_H_
+
+#include <cstdint>
+#include <string>
+
+#include "absl/time/time.h"
+
+namespace rz {
+
+struct StepReport {
+  // Steps taken so far, this one included; a skipped step does not count.
+  int64_t step = 0;
+
+  // True where some gradient was not finite: no rank changed anything.
+  bool skipped = false;
+
+  // Non-finite elements of the reduced gradient, over all ranks, and the parameter of the first in
+  // the flat order (empty where there is none).
+  int64_t non_finite_count = 0;
+  std::string first_non_finite_parameter;
+
+  // L2 norm of the mean gradient over all samples; not finite where the step was skipped.
+  double norm = 0;
+
+  // Of the step's wall time: computing (norm, AdamW), and all else, which is waiting for
+  // collectives.
+  absl::Duration optimizer;
+  absl::Duration communication;
+
+  // Payload this rank sent in this step: of gradients and parameters, and of the control message.
+  int64_t payload_bytes = 0;
+  int64_t control_bytes = 0;
+};
+
+}  // namespace rz
+
+#endif  // RINGZERO_OPTIMIZER_STEP_REPORT_H_
