@@ -1,8 +1,8 @@
 // Host kernels that add, compare and convert elements: the arithmetic of every reduction.
 //
 // A reduction keeps its partial result either in the wire's dtype W or in its accumulator
-// A = AccumulatorOf(W) (float32 for 16-bit floats; for other types A is W). The kernels are the four
-// moves between them; `a` is the partial result so far, `b` the next rank's input:
+// A = AccumulatorOf(W) (float32 for 16-bit floats; for other types A is W). The kernels are the
+// four moves between them; `a` is the partial result so far, `b` the next rank's input:
 //
 //   Widen      A[] <- W[]                     exact
 //   Accumulate A[] <- op(A[], W[])            one operation in A, no rounding to W

@@ -1,0 +1,43 @@
+"""simd_library: one source compiled once a level of vector instructions."""
+
+load("@rules_cc//cc:defs.bzl", "cc_library")
+
+_LEVELS = {
+    "portable": [],
+    "avx2": ["-mavx2", "-mfma", "-mf16c"],
+    "avx512": [
+        "-mavx2",
+        "-mfma",
+        "-mf16c",
+        "-mavx512f",
+        "-mavx512bw",
+        "-mavx512dq",
+        "-mavx512vl",
+    ],
+}
+
+def simd_library(name, srcs, hdrs = [], deps = []):
+    """A private cc_library that holds `srcs` for every level.
+
+    Each copy is compiled with RZ_SIMD_NAMESPACE defined as simd_portable, simd_avx2 or simd_avx512,
+    and must keep all its code in that namespace: an inline function shared with other code could be
+    linked from the AVX-512 copy and then stop a processor that lacks it.
+    """
+    for level, options in _LEVELS.items():
+        cc_library(
+            name = name + "_" + level,
+            srcs = srcs,
+            hdrs = hdrs,
+            copts = options + [
+                "-O3",
+                "-ffp-contract=off",
+                "-DRZ_SIMD_NAMESPACE=simd_" + level,
+            ],
+            visibility = ["//visibility:private"],
+            deps = deps,
+        )
+    cc_library(
+        name = name,
+        visibility = ["//visibility:private"],
+        deps = [name + "_" + level for level in _LEVELS],
+    )
