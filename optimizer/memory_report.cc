@@ -1,0 +1,200 @@
+#include "optimizer/memory_report.h"
+
+#include <algorithm>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
+
+namespace rz {
+namespace {
+
+constexpr std::array<MemoryTag, 4> kOtherMemory = {MemoryTag::kBucket, MemoryTag::kScratch,
+                                                   MemoryTag::kActivation, MemoryTag::kOther};
+
+// How many ranks share one copy of `state`.
+int SharedBy(const ModelShape& shape, MemoryTag state) {
+  switch (shape.stage) {
+    case ZeroStage::kDdp:
+      return 1;
+    case ZeroStage::kNaive:
+    case ZeroStage::kOne:
+      return state == MemoryTag::kParameters || state == MemoryTag::kGradients ? 1 : shape.world;
+    case ZeroStage::kTwo:
+      return state == MemoryTag::kParameters ? 1 : shape.world;
+    case ZeroStage::kThree:
+      return shape.world;
+  }
+  return 1;
+}
+
+int64_t ElementBytes(const ModelShape& shape, MemoryTag state) {
+  switch (state) {
+    case MemoryTag::kParameters:
+    case MemoryTag::kGradients:
+      return static_cast<int64_t>(SizeOf(shape.dtype));
+    case MemoryTag::kMaster:
+      return shape.dtype == DType::kFloat32 ? 0 : 4;
+    default:
+      return 4;
+  }
+}
+
+ByteShare Sum(absl::Span<const ByteShare> shares) {
+  ByteShare sum;
+  for (const ByteShare& share : shares) sum.parts = std::max(sum.parts, share.parts);
+  for (const ByteShare& share : shares) sum.total += share.total * (sum.parts / share.parts);
+  return sum;
+}
+
+std::string StageLabel(ZeroStage stage) {
+  const std::string name(NameOf(stage));
+  return stage == ZeroStage::kDdp || stage == ZeroStage::kNaive ? name
+                                                                : absl::StrCat("zero-", name);
+}
+
+// The cells of one report: a row for each state, then the total.
+using Cells = std::vector<std::array<std::string, 4>>;
+constexpr std::array<const char*, 4> kColumns = {"formula", "measured", "padding", "difference"};
+
+Cells CellsOf(const MemoryReport& report) {
+  Cells cells;
+  std::vector<ByteShare> padding, difference;
+  for (size_t i = 0; i < kModelStates.size(); ++i) {
+    padding.push_back(StatePadding(report.shape, kModelStates[i]));
+    if (report.measured) difference.push_back(report.Difference(i));
+    cells.push_back({StateFormula(report.shape, kModelStates[i]).ToString(),
+                     report.measured ? absl::StrCat((*report.measured)[i]) : "-",
+                     padding.back().ToString(),
+                     report.measured ? difference.back().ToString() : "-"});
+  }
+  cells.push_back({ModelStateFormula(report.shape).ToString(),
+                   report.measured ? absl::StrCat(report.measured_total()) : "-",
+                   Sum(padding).ToString(), report.measured ? Sum(difference).ToString() : "-"});
+  return cells;
+}
+
+double SavedPercent(const ModelShape& shape) {
+  ModelShape ddp = shape;
+  ddp.stage = ZeroStage::kDdp;
+  const double whole = ModelStateFormula(ddp).bytes();
+  return whole == 0 ? 0 : 100 * (1 - ModelStateFormula(shape).bytes() / whole);
+}
+
+std::string OtherLine(const MemoryReport& report) {
+  std::vector<std::string> parts;
+  for (const OtherMemory& other : report.other) {
+    const std::string_view name = NameOf(other.tag);
+    parts.push_back(absl::StrCat(std::string(name), " ", other.now, " (peak ", other.peak, ")"));
+  }
+  return absl::StrCat("beside the formula, ", StageLabel(report.shape.stage), ": ",
+                      absl::StrJoin(parts, ", "), "\n");
+}
+
+void AppendRow(std::string* table, const std::string& name, absl::Span<const Cells> reports,
+               size_t row, int width) {
+  absl::StrAppendFormat(table, "%-10s", name);
+  for (const Cells& cells : reports) {
+    absl::StrAppend(table, " |");
+    for (const std::string& cell : cells[row]) absl::StrAppendFormat(table, " %*s", width, cell);
+  }
+  absl::StrAppend(table, "\n");
+}
+
+}  // namespace
+
+std::string ByteShare::ToString() const {
+  if (total % parts == 0) return absl::StrCat(total / parts);
+  std::string text = absl::StrFormat("%.2f", bytes());
+  if (text.back() == '0') text.pop_back();
+  return text;
+}
+
+ByteShare StateFormula(const ModelShape& shape, MemoryTag state) {
+  return {shape.parameter_elements * ElementBytes(shape, state), SharedBy(shape, state)};
+}
+
+ByteShare ModelStateFormula(const ModelShape& shape) {
+  std::array<ByteShare, kModelStates.size()> shares;
+  for (size_t i = 0; i < shares.size(); ++i) shares[i] = StateFormula(shape, kModelStates[i]);
+  return Sum(shares);
+}
+
+ByteShare StatePadding(const ModelShape& shape, MemoryTag state) {
+  return {shape.padding_elements * ElementBytes(shape, state), SharedBy(shape, state)};
+}
+
+int64_t MemoryReport::measured_total() const {
+  int64_t total = 0;
+  for (const int64_t bytes : *measured) total += bytes;
+  return total;
+}
+
+ByteShare MemoryReport::Difference(size_t index) const {
+  const ByteShare formula = StateFormula(shape, kModelStates[index]);
+  const ByteShare padding = StatePadding(shape, kModelStates[index]);
+  return {(*measured)[index] * formula.parts - formula.total - padding.total, formula.parts};
+}
+
+bool MemoryReport::Balances() const {
+  for (size_t i = 0; i < kModelStates.size(); ++i) {
+    if (Difference(i).total != 0) return false;
+  }
+  return true;
+}
+
+MemoryReport MeasureMemory(const ModelShape& shape, const MemoryLedger& ledger) {
+  MemoryReport report;
+  report.shape = shape;
+  report.measured.emplace();
+  for (size_t i = 0; i < kModelStates.size(); ++i) {
+    (*report.measured)[i] = static_cast<int64_t>(ledger.Current(kModelStates[i]));
+  }
+  for (size_t i = 0; i < kOtherMemory.size(); ++i) {
+    report.other[i] = {kOtherMemory[i], static_cast<int64_t>(ledger.Current(kOtherMemory[i])),
+                       static_cast<int64_t>(ledger.Peak(kOtherMemory[i]))};
+  }
+  return report;
+}
+
+std::string RenderMemoryTable(absl::Span<const MemoryReport> reports) {
+  if (reports.empty()) return "";
+  std::vector<Cells> cells;
+  size_t width = std::string_view(kColumns.back()).size();
+  for (const MemoryReport& report : reports) {
+    cells.push_back(CellsOf(report));
+    for (const auto& row : cells.back()) {
+      for (const std::string& cell : row) width = std::max(width, cell.size());
+    }
+  }
+  const int column = static_cast<int>(width);
+  const ModelShape& shape = reports[0].shape;
+  std::string table = absl::StrCat(
+      "model states, bytes a rank: ", shape.parameter_elements, " parameters, ", shape.world,
+      shape.world == 1 ? " rank, " : " ranks, ", std::string(NameOf(shape.dtype)),
+      shape.dtype == DType::kFloat32 ? " (the parameters are the master)\n"
+                                     : " with float32 master\n");
+  std::string heading = absl::StrFormat("%-10s", "");
+  std::string columns = absl::StrFormat("%-10s", "");
+  for (const MemoryReport& report : reports) {
+    absl::StrAppendFormat(&heading, " | %-*s", 4 * column + 3, StageLabel(report.shape.stage));
+    absl::StrAppend(&columns, " |");
+    for (const char* name : kColumns) absl::StrAppendFormat(&columns, " %*s", column, name);
+  }
+  absl::StrAppend(&table, heading, "\n", columns, "\n");
+  for (size_t i = 0; i < kModelStates.size(); ++i) {
+    AppendRow(&table, std::string(NameOf(kModelStates[i])), cells, i, column);
+  }
+  AppendRow(&table, "total", cells, kModelStates.size(), column);
+  for (const MemoryReport& report : reports) {
+    absl::StrAppendFormat(&table, "%s: %.3f MB by the formula, %.1f %% less than ddp\n",
+                          StageLabel(report.shape.stage),
+                          ModelStateFormula(report.shape).bytes() / 1e6,
+                          SavedPercent(report.shape));
+    if (report.measured) absl::StrAppend(&table, OtherLine(report));
+  }
+  return table;
+}
+
+}  // namespace rz
