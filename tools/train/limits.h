@@ -1,0 +1,32 @@
+// Bounds of what the training program accepts. Every length read from a file or a flag is held
+// against one of these before memory is asked for.
+#ifndef RINGZERO_TOOLS_TRAIN_LIMITS_H_
+#define RINGZERO_TOOLS_TRAIN_LIMITS_H_
+
+#include <cstddef>
+#include <cstdint>
+
+namespace rz {
+
+// A gzip file of the data set, and what it unpacks to. Fashion-MNIST: 26 MB and 47,040,016 bytes.
+inline constexpr size_t kMaxCompressedBytes = size_t{64} << 20;
+inline constexpr size_t kMaxUnpackedBytes = size_t{256} << 20;
+
+// Widths of a model, input and output included: how many, and how large each may be.
+inline constexpr size_t kMinModelWidths = 2;
+inline constexpr size_t kMaxModelWidths = 64;
+inline constexpr int64_t kMaxModelWidth = 65536;
+
+// Parameters of a model: 2^30 of them are 16 GiB of model states without sharding.
+inline constexpr int64_t kMaxModelParameters = int64_t{1} << 30;
+
+inline constexpr int64_t kMaxGlobalBatch = 1 << 20;
+inline constexpr int64_t kMaxSteps = int64_t{1} << 40;
+inline constexpr int64_t kMaxEpochs = 1 << 20;
+
+// A report of an earlier run (--reference).
+inline constexpr size_t kMaxReportBytes = size_t{16} << 20;
+
+}  // namespace rz
+
+#endif  // RINGZERO_TOOLS_TRAIN_LIMITS_H_
