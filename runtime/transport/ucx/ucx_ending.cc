@@ -1,0 +1,248 @@
+// How peers go, and how this rank goes.
+//
+// A peer is lost:
+//   1. UCX reports a broken endpoint or fails an operation: the peer is kTroubled.
+//   2. What had arrived before is taken in first: a goodbye may be among it. When UCX has nothing
+//      more to do, the peer is kDead.
+//   3. Its receives are cancelled and its endpoint is closed by force, which completes its sends.
+//   4. UCX cannot give back a receive of which it has only the first fragments. When the close is
+//      complete and nothing more arrives, such an operation is abandoned: its sink is told, and the
+//      record stays with UCX.
+//
+// This rank leaves (destructor):
+//   1. kLeaving goes to every connected peer. It travels behind all messages, so a peer that reads
+//      it has them all; the peer answers kReceived and closes.
+//   2. With all answers here (or leave_timeout over) nothing can be lost with the connections: they
+//      are closed by force, which never waits for a peer.
+//   A peer to which sends are still under way is told kAborted instead.
+//
+// Abort: every peer that is reachable without waiting is told kAborted, then everything ends as if
+// all peers were lost, with the cause of the abort.
+#include <sched.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+#include "runtime/base/log.h"
+#include "runtime/transport/ucx/ucx_errors.h"
+#include "runtime/transport/ucx/ucx_transport_impl.h"
+
+namespace rz {
+namespace {
+
+// Rounds in which other peers may keep UCX busy before a troubled one is given up all the same.
+constexpr int kMostTroubledRounds = 10000;
+
+// The contract's "within a second of progress".
+constexpr absl::Duration kAbortLimit = absl::Seconds(1);
+
+// Closes by force take about a millisecond.
+constexpr absl::Duration kCloseLimit = absl::Seconds(10);
+
+}  // namespace
+
+void UcxTransport::OnEndpointError(void* peer, ucp_ep_h endpoint, ucs_status_t status) {
+  auto& broken = *static_cast<Peer*>(peer);
+  if (broken.state == Peer::State::kConnected) {
+    broken.state = Peer::State::kTroubled;
+    broken.broken_with = status;
+  }
+  broken.transport->NeedsAttention(broken);
+}
+
+ucs_status_t UcxTransport::OnControlMessage(void* transport, const void* header,
+                                            size_t header_bytes, void* data, size_t data_bytes,
+                                            const ucp_am_recv_param_t* param) {
+  auto& self = *static_cast<UcxTransport*>(transport);
+  ControlMessage message;
+  if (header_bytes != sizeof message) return UCS_OK;
+  std::memcpy(&message, header, sizeof message);
+  if (message.rank < 0 || message.rank >= self.world_size_ || message.rank == self.self_.value() ||
+      message.epoch != static_cast<uint8_t>(self.epoch_.value())) {
+    return UCS_OK;
+  }
+  Peer& peer = self.peers_[message.rank];
+  if (message.kind == ControlMessage::kReceived) {
+    peer.goodbye_answered = true;
+  } else if (!peer.gone() && message.kind == ControlMessage::kLeaving) {
+    peer.state = Peer::State::kLeft;
+    peer.cause = PeerLeftError(self.self_, peer.rank, self.epoch_);
+    self.NeedsAttention(peer);
+  } else if (!peer.gone() && message.kind == ControlMessage::kAborted) {
+    peer.state = Peer::State::kDead;
+    peer.cause = PeerAbortedError(self.self_, peer.rank, self.epoch_);
+    self.NeedsAttention(peer);
+  }
+  return UCS_OK;
+}
+
+void UcxTransport::NeedsAttention(Peer& peer) {
+  if (peer.needs_attention || peer.endpoint == nullptr) return;
+  peer.needs_attention = true;
+  attention_.push_back(peer.rank.value());
+}
+
+void UcxTransport::AttendToPeers(bool quiet) {
+  const bool patient = !quiet && ++troubled_rounds_ < kMostTroubledRounds;
+  // Retire calls back into NeedsAttention, which ignores peers that are in the list.
+  for (size_t i = 0; i < attention_.size(); ++i) {
+    Peer& peer = peers_[attention_[i]];
+    if (peer.state == Peer::State::kTroubled) {
+      if (patient) continue;
+      peer.state = Peer::State::kDead;
+      peer.cause = PeerLostError(self_, peer.rank, epoch_, ucs_status_string(peer.broken_with));
+    }
+    Retire(peer);
+  }
+  std::erase_if(attention_, [this](int32_t rank) {
+    if (peers_[rank].endpoint != nullptr) return false;
+    peers_[rank].needs_attention = false;
+    return true;
+  });
+  if (attention_.empty()) troubled_rounds_ = 0;
+}
+
+void UcxTransport::Retire(Peer& peer) {
+  if (peer.endpoint == nullptr) return;
+  if (peer.state == Peer::State::kLeft) SendControl(peer, ControlMessage::kReceived);
+  for (Operation *each = peer.under_way.front(), *next; each != nullptr; each = next) {
+    next = peer.under_way.After(each);
+    if (each->kind == Operation::Kind::kReceive) {
+      ucp_request_cancel(worker_->handle(), each->request);
+    }
+  }
+  ucp_request_param_t param = {};
+  param.op_attr_mask = UCP_OP_ATTR_FIELD_FLAGS;
+  param.flags = UCP_EP_CLOSE_FLAG_FORCE;
+  const ucs_status_ptr_t close = ucp_ep_close_nbx(peer.endpoint, &param);
+  peer.endpoint = nullptr;
+  if (UCS_PTR_IS_PTR(close)) {
+    peer.close_request = close;
+    ++closes_under_way_;
+  }
+  has_leftovers_ = true;
+}
+
+void UcxTransport::SendControl(Peer& peer, ControlMessage::Kind kind) {
+  ControlMessage& message = peer.outgoing[kind];
+  message = {kind, static_cast<uint8_t>(epoch_.value()), 0, self_.value()};
+  ucp_request_param_t param = {};
+  param.op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK;
+  param.cb.send = [](void* request, ucs_status_t, void*) { ucp_request_free(request); };
+  ucp_am_send_nbx(peer.endpoint, ControlMessage::kActiveMessageId, &message, sizeof message,
+                  nullptr, 0, &param);
+}
+
+void UcxTransport::ReapCloses(bool quiet) {
+  bool leftovers = false;
+  for (int r = 0; r < world_size_; ++r) {
+    Peer& peer = peers_[r];
+    if (peer.close_request != nullptr) {
+      if (ucp_request_check_status(peer.close_request) == UCS_INPROGRESS) continue;
+      ucp_request_free(peer.close_request);
+      peer.close_request = nullptr;
+      --closes_under_way_;
+    }
+    if (peer.endpoint != nullptr || peer.under_way.empty()) continue;
+    // Receives of messages that had arrived before the peer left are complete when they start.
+    if (quiet) {
+      AbandonOperations(peer);
+    } else {
+      leftovers = true;
+    }
+  }
+  has_leftovers_ = leftovers;
+}
+
+void UcxTransport::AbandonOperations(Peer& peer) {
+  while (Operation* stuck = peer.under_way.PopFront()) {
+    Operation* told = NewOperation(stuck->kind, stuck->peer, stuck->tag, stuck->sink, stuck->token);
+    told->moved_bytes = 0;
+    told->status = peer.cause;
+    ready_.PushBack(told);
+    stuck->abandoned = true;
+  }
+}
+
+void UcxTransport::BeginAbort() {
+  abort_state_ = AbortState::kUnderWay;
+  abort_deadline_ = Deadline::After(*Clock::Steady(), kAbortLimit);
+  const absl::Status cause = abort_cause();
+  self_link_.FailAll(cause, ready_);
+  if (!connected_) {
+    abort_state_ = AbortState::kDone;
+    return;
+  }
+  for (int r = 0; r < world_size_; ++r) {
+    Peer& peer = peers_[r];
+    if (peer.state == Peer::State::kConnected && peer.endpoint != nullptr) {
+      SendControl(peer, ControlMessage::kAborted);
+    }
+    peer.state = Peer::State::kDead;
+    peer.cause = cause;
+    Retire(peer);
+  }
+}
+
+void UcxTransport::FinishAbort() {
+  if (closes_under_way_ > 0 || has_leftovers_) {
+    if (!abort_deadline_.HasPassed(*Clock::Steady())) return;
+    for (int r = 0; r < world_size_; ++r) AbandonOperations(peers_[r]);
+  }
+  // UCX is not moved any more: memory of abandoned receives belongs to the caller now.
+  abort_state_ = AbortState::kDone;
+}
+
+void UcxTransport::SayGoodbye() {
+  for (int r = 0; r < world_size_; ++r) {
+    Peer& peer = peers_[r];
+    if (peer.endpoint == nullptr || peer.state != Peer::State::kConnected) continue;
+    bool sending = false;
+    for (Operation* each = peer.under_way.front(); each != nullptr;
+         each = peer.under_way.After(each)) {
+      sending |= each->kind == Operation::Kind::kSend;
+    }
+    SendControl(peer, sending ? ControlMessage::kAborted : ControlMessage::kLeaving);
+    peer.goodbye_answered = sending;
+  }
+  const Deadline deadline = Deadline::After(*Clock::Steady(), options_.leave_timeout);
+  while (!GoodbyeDone() && !deadline.HasPassed(*Clock::Steady())) {
+    const bool quiet = Pump();
+    if (!attention_.empty()) AttendToPeers(quiet);
+    ReapCloses(quiet);
+    while (Operation* dropped = ready_.PopFront()) pool_.Return(dropped);
+    WaitForEvent(deadline);
+  }
+}
+
+bool UcxTransport::GoodbyeDone() const {
+  for (int r = 0; r < world_size_; ++r) {
+    if (peers_[r].endpoint != nullptr && !peers_[r].goodbye_answered) return false;
+  }
+  return true;
+}
+
+UcxTransport::~UcxTransport() {
+  if (peers_ != nullptr) {
+    if (connected_ && !abort_requested_.load(std::memory_order_acquire)) SayGoodbye();
+    for (int r = 0; r < world_size_; ++r) {
+      peers_[r].state = Peer::State::kDead;
+      Retire(peers_[r]);
+    }
+    const Deadline deadline = Deadline::After(*Clock::Steady(), kCloseLimit);
+    for (ReapCloses(false); closes_under_way_ > 0; ReapCloses(false)) {
+      if (deadline.HasPassed(*Clock::Steady())) {
+        Log(LogLevel::kWarning, "UCX did not close ", closes_under_way_,
+            " connections in time; its worker is left open until the process ends");
+        worker_->Leak();
+        break;
+      }
+      if (ucp_worker_progress(worker_->handle()) == 0) sched_yield();
+    }
+  }
+  close(wake_fd_);
+}
+
+}  // namespace rz

@@ -1,0 +1,59 @@
+// What the UCX transport knows about one other rank, and the control messages the two exchange.
+#ifndef RINGZERO_RUNTIME_TRANSPORT_UCX_UCX_PEER_H_
+#define RINGZERO_RUNTIME_TRANSPORT_UCX_UCX_PEER_H_
+
+#include <ucp/api/ucp.h>
+
+#include <array>
+#include <cstdint>
+
+#include "absl/status/status.h"
+#include "runtime/base/types.h"
+#include "runtime/transport/ucx/operation.h"
+
+namespace rz {
+
+// An active message beside the tagged ones, in order with them on the wire. Both sides have one
+// byte order: UCX itself needs that.
+struct ControlMessage {
+  enum Kind : uint8_t {
+    kLeaving,   // "you have all I ever sent"
+    kReceived,  // the answer to kLeaving
+    kAborted,   // "I gave up"
+  };
+  static constexpr unsigned kActiveMessageId = 1;
+
+  uint8_t kind;
+  uint8_t epoch;  // low 8 bits
+  uint16_t reserved;
+  int32_t rank;  // of the sender
+};
+static_assert(sizeof(ControlMessage) == 8);
+
+struct Peer {
+  enum class State : uint8_t {
+    kConnected,
+    kTroubled,  // the connection broke; what arrived before that is still being taken in
+    kLeft,      // said goodbye; messages that have arrived can still be received
+    kDead,
+  };
+
+  bool gone() const { return state == State::kLeft || state == State::kDead; }
+
+  UcxTransport* transport = nullptr;
+  Rank rank;
+  State state = State::kConnected;
+  ucs_status_t broken_with = UCS_OK;  // why kTroubled
+  absl::Status cause;                 // what its operations complete with once gone
+
+  ucp_ep_h endpoint = nullptr;             // nullptr: none, closing or closed
+  void* close_request = nullptr;           // the close under way
+  bool needs_attention = false;            // is in UcxTransport::attention_
+  bool goodbye_answered = false;           // it has received all we sent
+  OperationList under_way;                 // in UCX, in the order posted
+  std::array<ControlMessage, 3> outgoing;  // by kind; UCX may read them after the call
+};
+
+}  // namespace rz
+
+#endif  // RINGZERO_RUNTIME_TRANSPORT_UCX_UCX_PEER_H_

@@ -1,0 +1,123 @@
+// The class behind CreateUcxTransport. ucx_transport.cc has the life of an operation, ucx_ending.cc
+// how peers go: death, leaving, abort.
+#ifndef RINGZERO_RUNTIME_TRANSPORT_UCX_UCX_TRANSPORT_IMPL_H_
+#define RINGZERO_RUNTIME_TRANSPORT_UCX_UCX_TRANSPORT_IMPL_H_
+
+#include <ucp/api/ucp.h>
+
+#include <atomic>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/status/status.h"
+#include "absl/synchronization/mutex.h"
+#include "absl/types/span.h"
+#include "runtime/base/clock.h"
+#include "runtime/base/types.h"
+#include "runtime/transport/transport.h"
+#include "runtime/transport/ucx/operation.h"
+#include "runtime/transport/ucx/self_link.h"
+#include "runtime/transport/ucx/ucx_options.h"
+#include "runtime/transport/ucx/ucx_peer.h"
+#include "runtime/transport/ucx/ucx_worker.h"
+
+namespace rz {
+
+class UcxTransport final : public Transport {
+ public:
+  // `wake_fd` is an eventfd; both are owned from here on.
+  UcxTransport(const UcxOptions& options, std::unique_ptr<UcxWorker> worker, int wake_fd);
+  ~UcxTransport() override;
+
+  std::string LocalAddress() const override;
+  absl::Status Connect(Rank self, absl::Span<const std::string> addresses, Epoch epoch) override;
+  Rank rank() const override { return self_; }
+  int world_size() const override { return world_size_; }
+  absl::Status PostSend(Rank peer, Tag tag, absl::Span<const std::byte> data, CompletionSink* sink,
+                        uint64_t token) override;
+  absl::Status PostRecv(Rank peer, Tag tag, absl::Span<std::byte> buffer, CompletionSink* sink,
+                        uint64_t token) override;
+  int Progress() override;
+  void WaitForEvent(Deadline deadline) override;
+  void Wake() override;
+  void Abort(absl::Status cause) override;
+  std::string Description() const override;
+
+ private:
+  // UCX calls these from within ucp_worker_progress, ucp_request_cancel and ucp_ep_close_nbx, on
+  // the owner's thread; they only note what happened.
+  static void OnSendDone(void* request, ucs_status_t status, void* operation);
+  static void OnReceiveDone(void* request, ucs_status_t status, const ucp_tag_recv_info_t* info,
+                            void* operation);
+  static void OnEndpointError(void* peer, ucp_ep_h endpoint, ucs_status_t status);
+  static ucs_status_t OnControlMessage(void* transport, const void* header, size_t header_bytes,
+                                       void* data, size_t data_bytes,
+                                       const ucp_am_recv_param_t* param);
+
+  absl::Status ConnectTo(Peer& peer, const std::string& address);
+  absl::Status CheckPost(Rank peer, Tag tag) const;
+  Operation* NewOperation(Operation::Kind kind, Rank peer, Tag tag, CompletionSink* sink,
+                          uint64_t token);
+  bool HasArrived(const Peer& peer, Tag tag) const;
+  // Takes over what ucp_tag_{send,recv}_nbx returned.
+  void Started(Operation* operation, ucs_status_ptr_t request, size_t bytes_if_done);
+  void Finish(Operation* operation, ucs_status_t status, size_t bytes);
+  int Deliver();
+  // Moves UCX; true when it had nothing (more) to do.
+  bool Pump();
+  // Waits on both descriptors.
+  void Sleep(Deadline deadline);
+  bool TakeWake();
+  // WaitForEvent has to return, whatever UCX says.
+  bool HasWork();
+  absl::Status abort_cause() const;
+  std::string Lanes() const;
+
+  // ucx_ending.cc
+  void NeedsAttention(Peer& peer);
+  void AttendToPeers(bool quiet);
+  void Retire(Peer& peer);
+  void SendControl(Peer& peer, ControlMessage::Kind kind);
+  void ReapCloses(bool quiet);
+  void AbandonOperations(Peer& peer);
+  void BeginAbort();
+  void FinishAbort();
+  void SayGoodbye();
+  bool GoodbyeDone() const;
+
+  const UcxOptions options_;
+  const std::unique_ptr<UcxWorker> worker_;
+  const int wake_fd_;
+
+  bool connected_ = false;
+  Rank self_{0};
+  int world_size_ = 0;
+  Epoch epoch_{0};
+  std::string lanes_;  // as they were at Connect
+  std::unique_ptr<Peer[]> peers_;
+
+  OperationPool pool_;
+  OperationList ready_;  // completed, their sinks not told yet
+  SelfLink self_link_;
+
+  std::vector<int32_t> attention_;  // ranks whose state changed
+  int troubled_rounds_ = 0;
+  int closes_under_way_ = 0;
+  // Peers whose endpoint is closed and some of whose operations UCX still holds.
+  bool has_leftovers_ = false;
+
+  enum class AbortState : uint8_t { kNone, kUnderWay, kDone };
+  AbortState abort_state_ = AbortState::kNone;
+  Deadline abort_deadline_ = Deadline::InfiniteFuture();
+
+  std::atomic<bool> wake_{false};
+  std::atomic<bool> abort_requested_{false};
+  mutable absl::Mutex mutex_;
+  absl::Status abort_cause_ ABSL_GUARDED_BY(mutex_);
+};
+
+}  // namespace rz
+
+#endif  // RINGZERO_RUNTIME_TRANSPORT_UCX_UCX_TRANSPORT_IMPL_H_
