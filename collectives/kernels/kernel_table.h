@@ -1,13 +1,23 @@
-// The kernels of one level as a table; each level's copy of kernel_table.cc defines one.
+// ReduceKernel, and the kernels of one level as a table; each level's copy of kernel_table.cc
+// defines one. The contract of the kernels is in reduce_kernel.h. No Abseil here: what these
+// sources include must not emit code (see simd_library.bzl).
 #ifndef RINGZERO_COLLECTIVES_KERNELS_KERNEL_TABLE_H_
 #define RINGZERO_COLLECTIVES_KERNELS_KERNEL_TABLE_H_
 
+#include <cstddef>
 #include <iterator>
 
-#include "collectives/kernels/reduce_kernel.h"
 #include "runtime/base/dtype.h"
 
 namespace rz {
+
+struct ReduceKernel {
+  void (*widen)(void* dst, const void* src, size_t count);
+  void (*accumulate)(void* dst, const void* a, const void* b, size_t count);
+  // divisor is 1 unless the op is kAvg.
+  void (*finish)(void* dst, const void* src, size_t count, double divisor);
+  void (*combine)(void* dst, const void* a, const void* b, size_t count);
+};
 
 // By dtype, then op. Null pointers where the pair has no meaning (kAvg of integers).
 using KernelTable = ReduceKernel[std::size(kAllDTypes)][std::size(kAllReduceOps)];

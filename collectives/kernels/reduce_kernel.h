@@ -19,21 +19,12 @@
 #ifndef RINGZERO_COLLECTIVES_KERNELS_REDUCE_KERNEL_H_
 #define RINGZERO_COLLECTIVES_KERNELS_REDUCE_KERNEL_H_
 
-#include <cstddef>
-
 #include "absl/status/statusor.h"
+#include "collectives/kernels/kernel_table.h"
 #include "runtime/base/dtype.h"
 #include "runtime/base/simd_level.h"
 
 namespace rz {
-
-struct ReduceKernel {
-  void (*widen)(void* dst, const void* src, size_t count);
-  void (*accumulate)(void* dst, const void* a, const void* b, size_t count);
-  // divisor is 1 unless the op is kAvg.
-  void (*finish)(void* dst, const void* src, size_t count, double divisor);
-  void (*combine)(void* dst, const void* a, const void* b, size_t count);
-};
 
 // InvalidArgument: kAvg of integers has no exact meaning here; the message names both.
 absl::StatusOr<const ReduceKernel*> GetReduceKernel(DType dtype, ReduceOp op);

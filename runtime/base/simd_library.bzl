@@ -31,6 +31,7 @@ def simd_library(name, srcs, hdrs = [], deps = []):
             copts = options + [
                 "-O3",
                 "-ffp-contract=off",
+                "-fno-math-errno",
                 "-DRZ_SIMD_NAMESPACE=simd_" + level,
             ],
             visibility = ["//visibility:private"],
