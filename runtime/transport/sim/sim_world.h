@@ -1,0 +1,113 @@
+// SimWorld: N ranks in one thread over simulated wires, for tests that explore orders of events.
+//
+// Each rank gets a Transport that keeps the whole contract of transport.h. Which message is
+// delivered next and which rank is polled next come from a seed; so does, in kMixed, whether a send
+// completes at once (eager) or with its receive (rendezvous). Time stands still unless somebody
+// waits in vain. The same seed gives the same run.
+//
+// Everything is called from one thread, Transport::Abort and Wake excepted.
+#ifndef RINGZERO_RUNTIME_TRANSPORT_SIM_SIM_WORLD_H_
+#define RINGZERO_RUNTIME_TRANSPORT_SIM_SIM_WORLD_H_
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/types/span.h"
+#include "runtime/base/clock.h"
+#include "runtime/base/types.h"
+#include "runtime/transport/sim/sim_network.h"
+#include "runtime/transport/transport.h"
+
+namespace rz {
+
+class SimTransport;
+
+// A rank dies just before the world's event `at_event` (events are posts and deliveries).
+struct SimFault {
+  Rank victim;
+  int64_t at_event = 0;
+  bool silent = false;  // nobody is told: a host that went away, not a process that was killed
+};
+
+enum class SendMode : uint8_t { kEager, kRendezvous, kMixed };
+
+struct SimOptions {
+  uint64_t seed = 1;
+  SendMode send_mode = SendMode::kMixed;
+
+  // Fills the memory of a posted receive with garbage, so that whoever reads it early is found out.
+  bool scribble_receives = true;
+
+  // False: each transport waits for Connect; rank r of a plain world is then "sim:r".
+  bool connected = true;
+
+  std::optional<SimFault> fault = std::nullopt;
+};
+
+class SimWorld {
+ public:
+  // world_size >= 1.
+  SimWorld(int world_size, SimOptions options);
+  ~SimWorld();
+
+  int world_size() const { return static_cast<int>(transports_.size()); }
+
+  // Owned by the world.
+  Transport* transport(Rank rank);
+  ManualClock* clock() { return &clock_; }
+
+  // Draws everything from now on from `seed`.
+  void Reseed(uint64_t seed) { network_.Reseed(seed); }
+
+  // Polls the ranks, one function each, in drawn order until every function of a living rank has
+  // returned true. A function is not called again after that, nor after its rank's death.
+  //   FailedPrecondition  deadlock: nothing is under way and no poll changes anything; the message
+  //                       says who waits for whom. The world may be run on (after Abort, say).
+  absl::Status Run(absl::Span<const std::function<bool()>> ranks);
+
+  // Kills a rank now.
+  void Kill(Rank victim, bool silent);
+  bool IsDead(Rank rank) const;
+
+  int64_t events() const { return network_.events(); }
+
+  // Who waits for whom, one line each.
+  std::string WaitingReport() const;
+
+ private:
+  friend class SimTransport;
+
+  // A call of Progress lets some messages travel.
+  void DeliverSome();
+
+  // Carries out the fault that is due.
+  void CheckFault();
+
+  //   Unavailable  the peer is known to be dead
+  absl::Status CheckPeer(int endpoint, Rank peer) const;
+
+  bool DrawEager();
+  int network_endpoints() const { return endpoints_; }
+  bool HasCompletions(int endpoint) { return !network_.completions(endpoint).empty(); }
+
+  // The next rank to poll: mostly one that has something to be told, sometimes any.
+  int PickRank(const std::vector<bool>& done);
+
+  // Polls everybody in turn, several times; true when something changed.
+  bool PollInTurn(absl::Span<const std::function<bool()>> ranks, std::vector<bool>& done);
+
+  const int endpoints_;
+  SimOptions options_;
+  ManualClock clock_;
+  SimNetwork network_;
+  std::vector<std::unique_ptr<SimTransport>> transports_;
+};
+
+}  // namespace rz
+
+#endif  // RINGZERO_RUNTIME_TRANSPORT_SIM_SIM_WORLD_H_
