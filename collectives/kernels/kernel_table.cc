@@ -101,6 +101,26 @@ struct Max {
   RZ_SIMD_INLINE static I64 Apply(I64 a, I64 b) { return a > b ? a : b; }
 };
 
+// bfloat16 as it lies in 32-bit words, the elements at even places apart from those at odd ones:
+// for operations from bfloat16 to bfloat16 no element has to change its lane.
+struct BFloat16Pairs {
+  struct Vector {
+    F32 even, odd;
+  };
+  static constexpr size_t kBytes = 2;
+  static constexpr size_t kLanes = kVectorBytes / 2;
+  static constexpr uint32_t kOddMask = 0xffff0000u;  // little-endian
+
+  RZ_SIMD_INLINE static Vector Load(const unsigned char* from) {
+    const U32 words = LoadVector<U32>(from);
+    return {(F32)(words << 16), (F32)(words & kOddMask)};
+  }
+  // NaN is canonical, as it is after every operation.
+  RZ_SIMD_INLINE static void Store(unsigned char* to, Vector x) {
+    StoreVector(to, (RoundToUpperHalf(x.even) >> 16) | (RoundToUpperHalf(x.odd) & kOddMask));
+  }
+};
+
 // The four moves for wire type W with accumulator A.
 template <DType W, DType A>
 struct Moves {
@@ -138,7 +158,14 @@ struct Moves {
 
   template <typename Op>
   static void Combine(void* dst, const void* a, const void* b, size_t count) {
-    Map<Wire, Wire, Wire>(dst, a, b, count, [](Vector x, Vector y) { return Op::Apply(x, y); });
+    if constexpr (W == DType::kBFloat16) {
+      using Pairs = BFloat16Pairs;
+      Map<Pairs, Pairs, Pairs>(dst, a, b, count, [](Pairs::Vector x, Pairs::Vector y) {
+        return Pairs::Vector{Op::Apply(x.even, y.even), Op::Apply(x.odd, y.odd)};
+      });
+    } else {
+      Map<Wire, Wire, Wire>(dst, a, b, count, [](Vector x, Vector y) { return Op::Apply(x, y); });
+    }
   }
 };
 

@@ -9,10 +9,13 @@
 //   Finish     W[] <- A[] (/ divisor)         for kAvg one division in A; one rounding to W
 //   Combine    W[] <- op(W[], W[])            widened, one operation in A, one rounding to W
 //
-// Rounding is to nearest, ties to even; NaN stays NaN (also under min and max, where either operand
-// NaN gives the canonical quiet NaN of the type); infinities follow IEEE 754. -0 < +0 under min and
-// max. Integer sums wrap. kAvg in Accumulate and Combine is a sum.
-// dst may be the same memory as a or b, not partly overlap. Any alignment, any count.
+// Rounding is to nearest, ties to even; infinities follow IEEE 754. -0 < +0 under min and max.
+// Integer sums wrap. kAvg in Accumulate and Combine is a sum. NaN stays NaN, also under min and
+// max: an operation with a NaN operand or without a value (inf - inf) gives the canonical quiet NaN
+// of the type, positive and without payload, whatever the order of its operands. Widen and a Finish
+// that only rounds keep sign and upper payload (see convert.h). dst may be the same memory as a or
+// b where the elements have the same size, and in Finish the same as src; not partly overlap. Any
+// alignment, any count.
 //
 // Every level gives the same bits. RZ_SIMD=portable|avx2|avx512 forces one; otherwise the best the
 // processor has is taken once.

@@ -17,7 +17,7 @@
 
 #include "runtime/base/dtype.h"
 
-#if defined(__F16C__)
+#if defined(__AVX2__)
 #include <immintrin.h>
 #endif
 
@@ -88,15 +88,37 @@ RZ_SIMD_INLINE F64 UpperToDouble(F32 x) {
   return __builtin_convertvector(half, F64);
 }
 
-RZ_SIMD_INLINE F32 BFloat16ToFloat(U16Half codes) {
-  return (F32)(__builtin_convertvector(codes, U32) << 16);
+// Between 16 and 32 bits; of 32 bits the upper half is zero.
+#if defined(__AVX512F__)
+RZ_SIMD_INLINE U32 Lengthen(U16Half x) {
+  return (U32)_mm512_maskz_cvtepu16_epi32(0xffff, (__m256i)x);
+}
+RZ_SIMD_INLINE U16Half Shorten(U32 x) {
+  return (U16Half)_mm512_maskz_cvtepi32_epi16(0xffff, (__m512i)x);
+}
+#elif defined(__AVX2__)
+RZ_SIMD_INLINE U32 Lengthen(U16Half x) { return (U32)_mm256_cvtepu16_epi32((__m128i)x); }
+RZ_SIMD_INLINE U16Half Shorten(U32 x) {
+  // Packs within the halves of a register: words 0-3 0-3 4-7 4-7, of which parts 0 and 2 are taken.
+  const __m256i packed = _mm256_packus_epi32((__m256i)x, (__m256i)x);
+  return (U16Half)_mm256_castsi256_si128(_mm256_permute4x64_epi64(packed, 0x08));
+}
+#else
+RZ_SIMD_INLINE U32 Lengthen(U16Half x) { return __builtin_convertvector(x, U32); }
+RZ_SIMD_INLINE U16Half Shorten(U32 x) { return __builtin_convertvector(x, U16Half); }
+#endif
+
+RZ_SIMD_INLINE F32 BFloat16ToFloat(U16Half codes) { return (F32)(Lengthen(codes) << 16); }
+
+// Rounds the upper half of each lane up or down; the lower half is left over. Not for NaN with a
+// payload.
+RZ_SIMD_INLINE U32 RoundToUpperHalf(F32 x) {
+  const U32 bits = (U32)x;
+  return bits + 0x7fffu + ((bits >> 16) & 1u);
 }
 
 RZ_SIMD_INLINE U16Half FloatToBFloat16(F32 x) {
-  const U32 bits = (U32)x;
-  const U32 rounded = bits + 0x7fffu + ((bits >> 16) & 1u);
-  const U32 chosen = x == x ? rounded : (bits | 0x400000u);
-  return __builtin_convertvector(chosen >> 16, U16Half);
+  return Shorten((x == x ? RoundToUpperHalf(x) : ((U32)x | 0x400000u)) >> 16);
 }
 
 #if defined(__AVX512F__)
@@ -114,7 +136,7 @@ RZ_SIMD_INLINE U16Half FloatToFloat16(F32 x) {
 }
 #else
 RZ_SIMD_INLINE F32 Float16ToFloat(U16Half codes) {
-  const U32 wide = __builtin_convertvector(codes, U32);
+  const U32 wide = Lengthen(codes);
   const I32 magnitude = (I32)(wide & 0x7fffu);
   // Rebias the exponent from 15 to 127; infinity and NaN from 31 to 255.
   const U32 rebias = magnitude >= 0x7c00 ? U32{} + (224u << 23) : U32{} + (112u << 23);
@@ -135,7 +157,7 @@ RZ_SIMD_INLINE U16Half FloatToFloat16(F32 x) {
   U32 result = order < 0x38800000 ? subnormal : normal;
   result = order >= 0x47800000 ? U32{} + 0x7c00u : result;
   result = order > 0x7f800000 ? nan : result;
-  return __builtin_convertvector(result | ((bits >> 16) & 0x8000u), U16Half);
+  return Shorten(result | ((bits >> 16) & 0x8000u));
 }
 #endif
 
