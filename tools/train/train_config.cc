@@ -1,0 +1,131 @@
+#include "tools/train/train_config.h"
+
+#include <cmath>
+
+#include "absl/strings/str_cat.h"
+#include "runtime/base/status_macros.h"
+#include "tools/train/limits.h"
+
+namespace rz {
+namespace {
+
+constexpr int64_t kDefaultEpochs = 3;
+constexpr int64_t kSyntheticTrainCount = 4096;
+constexpr int64_t kSyntheticTestCount = 1024;
+constexpr int64_t kMaxClasses = 256;  // labels are bytes
+
+absl::Status CheckRange(const char* flag, int64_t value, int64_t low, int64_t high) {
+  if (value >= low && value <= high) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat("--", flag, ": expected ", low, " to ", high, ", found ", value));
+}
+
+absl::Status CheckNotNegative(const char* flag, double value) {
+  if (std::isfinite(value) && value >= 0) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat("--", flag, ": expected a number from 0 on, found ", value));
+}
+
+// FNV-1a.
+uint64_t Hash(const std::string& text) {
+  uint64_t hash = 0xcbf29ce484222325;
+  for (const char c : text) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3;
+  return hash;
+}
+
+}  // namespace
+
+std::string TrainConfig::AgreementText() const {
+  return absl::StrCat(
+      "dataset ", dataset, " model ", model.ToString(), " stage ", std::string(NameOf(stage)),
+      " dtype ", std::string(NameOf(dtype)), " numeric ", std::string(NameOf(numeric_mode)), " lr ",
+      learning_rate, " weight-decay ", weight_decay, " global-batch ", global_batch, " steps ",
+      steps, " epochs ", epochs, " seed ", seed, " algo ", algorithms, " transport ", transport);
+}
+
+uint64_t TrainConfig::AgreementHash() const {
+  const uint64_t hash = Hash(AgreementText());
+  return hash == 0 ? 1 : hash;
+}
+
+void TrainFlags::Declare(FlagSet* flags) {
+  flags->Enum("dataset", &values_.dataset, {"fashion-mnist", "synthetic"},
+              "what to train on; synthetic is made from the seed to fit the model");
+  flags->String("data-dir", &values_.data_dir, "where the data set's files are");
+  flags->String("model", &model_, "widths of the MLP: input, hidden layers, classes");
+  flags->Enum("stage", &stage_, {"ddp", "0", "1"},
+              "what is sharded: nothing (ddp, 0), or the optimizer states (ZeRO-1)");
+  flags->Enum("dtype", &dtype_, {"bf16", "fp32"},
+              "of working weights and gradients; bf16 has fp32 master weights beside it");
+  flags->Enum("numeric", &numeric_mode_, {"deterministic", "fast"},
+              "whether sums must not depend on the algorithm, or may round at every hop");
+  flags->String("algo", &values_.algorithms,
+                "collective:algorithm,... as in RZ_ALGO, which it beats, e.g. reduce_scatter:ring");
+  flags->Enum("transport", &values_.transport, {"auto", "tcp", "shm"},
+              "what carries the bytes: the best there is, TCP alone, shared memory alone");
+  flags->Double("lr", &values_.learning_rate, "learning rate of AdamW");
+  flags->Double("weight-decay", &values_.weight_decay, "decoupled weight decay");
+  flags->Int("global-batch", &values_.global_batch,
+             "samples of a step over all ranks, which take the rounded-up or -down share");
+  flags->Int("steps", &values_.steps, "stop after this many steps");
+  flags->Int("epochs", &values_.epochs,
+             absl::StrCat("stop after this many epochs (", kDefaultEpochs, " without --steps)"));
+  flags->Int("seed", &seed_, "of weights, order of samples and synthetic data");
+  flags->String("report", &values_.report_path, "write what rank 0 measured to this JSON file");
+  flags->String("reference", &values_.reference_path,
+                "a --report of a ddp run of the same model and ranks, to show beside this one");
+}
+
+absl::StatusOr<TrainConfig> TrainFlags::Read(const FlagSet& flags,
+                                             const std::string& environment_algorithms) const {
+  TrainConfig config = values_;
+  RZ_ASSIGN_OR_RETURN(config.model, ParseMlpShape(model_));
+  if (config.model.classes() > kMaxClasses) {
+    return absl::InvalidArgumentError(absl::StrCat("--model: expected at most ", kMaxClasses,
+                                                   " classes, found ", config.model.classes()));
+  }
+  config.stage = *ParseZeroStage(stage_);
+  config.dtype = *ParseDType(dtype_);
+  config.numeric_mode = *ParseNumericMode(numeric_mode_);
+  config.seed = static_cast<uint64_t>(seed_);
+  if (!flags.WasSet("algo")) config.algorithms = environment_algorithms;
+  if (flags.WasSet("steps") && flags.WasSet("epochs")) {
+    return absl::InvalidArgumentError("--steps and --epochs exclude each other: give one");
+  }
+  if (flags.WasSet("steps")) {
+    RZ_RETURN_IF_ERROR(CheckRange("steps", config.steps, 1, kMaxSteps));
+  } else {
+    if (!flags.WasSet("epochs")) config.epochs = kDefaultEpochs;
+    RZ_RETURN_IF_ERROR(CheckRange("epochs", config.epochs, 1, kMaxEpochs));
+  }
+  RZ_RETURN_IF_ERROR(CheckRange("global-batch", config.global_batch, 1, kMaxGlobalBatch));
+  RZ_RETURN_IF_ERROR(CheckNotNegative("lr", config.learning_rate));
+  RZ_RETURN_IF_ERROR(CheckNotNegative("weight-decay", config.weight_decay));
+  return config;
+}
+
+absl::StatusOr<Dataset> OpenDataset(const TrainConfig& config) {
+  Dataset dataset;
+  if (config.dataset == "synthetic") {
+    dataset = SyntheticDataset(config.seed, config.model.inputs(), config.model.classes(),
+                               kSyntheticTrainCount, kSyntheticTestCount);
+  } else {
+    RZ_ASSIGN_OR_RETURN(dataset, LoadFashionMnist(config.data_dir));
+  }
+  const LabelledImages& train = dataset.train;
+  if (config.model.inputs() != train.features || config.model.classes() != train.classes) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("model ", config.model.ToString(), " does not fit ", dataset.name,
+                     ": expected the first width ", train.features,
+                     " (pixels of an image) and the ", "last ", train.classes, " (classes), found ",
+                     config.model.inputs(), " and ", config.model.classes()));
+  }
+  if (config.global_batch > train.count()) {
+    return absl::InvalidArgumentError(absl::StrCat("--global-batch: expected at most the ",
+                                                   train.count(), " training samples of ",
+                                                   dataset.name, ", found ", config.global_batch));
+  }
+  return dataset;
+}
+
+}  // namespace rz

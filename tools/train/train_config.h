@@ -1,0 +1,74 @@
+// What a training run is told, read from the command line and checked as far as it can be without
+// data and without the other ranks.
+#ifndef RINGZERO_TOOLS_TRAIN_TRAIN_CONFIG_H_
+#define RINGZERO_TOOLS_TRAIN_TRAIN_CONFIG_H_
+
+#include <cstdint>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "optimizer/zero_config.h"
+#include "runtime/base/dtype.h"
+#include "tools/flag_set.h"
+#include "tools/train/dataset.h"
+#include "tools/train/mlp_shape.h"
+
+namespace rz {
+
+struct TrainConfig {
+  std::string dataset = "fashion-mnist";
+  std::string data_dir = kFashionMnistDir;
+  MlpShape model;
+  ZeroStage stage = ZeroStage::kOne;
+  DType dtype = DType::kBFloat16;
+  NumericMode numeric_mode = NumericMode::kDeterministic;
+  double learning_rate = 0.001;
+  double weight_decay = 0.01;
+  int64_t global_batch = 256;
+  // Exactly one of them is positive.
+  int64_t steps = 0;
+  int64_t epochs = 0;
+  uint64_t seed = 1;
+  std::string algorithms;  // as RZ_ALGO; empty: chosen by the communicator
+  std::string transport = "auto";
+  std::string report_path;
+  std::string reference_path;
+
+  // Everything all ranks must have alike, as one line.
+  std::string AgreementText() const;
+
+  // A hash of it, never 0.
+  uint64_t AgreementHash() const;
+};
+
+// The flags as the command line has them; Declare them, Parse, then Read.
+class TrainFlags {
+ public:
+  // `flags` keeps pointers into this object.
+  void Declare(FlagSet* flags);
+
+  // `environment_algorithms` is RZ_ALGO or empty; --algo beats it.
+  //   InvalidArgument  a value outside its bounds, --steps and --epochs together, a model that is
+  //                    none; the message names the flag
+  absl::StatusOr<TrainConfig> Read(const FlagSet& flags,
+                                   const std::string& environment_algorithms) const;
+
+ private:
+  TrainConfig values_;
+  std::string model_ = "784-256-128-100-10";
+  std::string stage_ = "1";
+  std::string dtype_ = "bf16";
+  std::string numeric_mode_ = "deterministic";
+  int64_t seed_ = 1;
+};
+
+// The data set `config` names: read, or made from the seed to fit the model.
+//   as LoadFashionMnist, and:
+//   InvalidArgument  the model's first or last width does not fit the data, or the global batch is
+//                    larger than the training set; the message has both numbers
+absl::StatusOr<Dataset> OpenDataset(const TrainConfig& config);
+
+}  // namespace rz
+
+#endif  // RINGZERO_TOOLS_TRAIN_TRAIN_CONFIG_H_

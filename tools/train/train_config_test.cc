@@ -1,0 +1,117 @@
+#include "tools/train/train_config.h"
+
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "gmock/gmock.h"
+#include "runtime/base/status_matchers.h"
+
+namespace rz {
+namespace {
+
+using ::rz::testing::StatusIs;
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+
+constexpr absl::StatusCode kInvalidArgument = absl::StatusCode::kInvalidArgument;
+
+absl::StatusOr<TrainConfig> Read(const std::vector<std::string>& arguments,
+                                 const std::string& environment_algorithms = "") {
+  FlagSet flags("rz_train", "");
+  TrainFlags train_flags;
+  train_flags.Declare(&flags);
+  RZ_RETURN_IF_ERROR(flags.Parse(arguments));
+  return train_flags.Read(flags, environment_algorithms);
+}
+
+TEST(TrainConfigTest, Defaults_AreTheDemo) {
+  ASSERT_OK_AND_ASSIGN(const TrainConfig config, Read({}));
+  EXPECT_EQ(config.dataset, "fashion-mnist");
+  EXPECT_EQ(config.model.ParameterCount(), 247'766);
+  EXPECT_EQ(config.stage, ZeroStage::kOne);
+  EXPECT_EQ(config.dtype, DType::kBFloat16);
+  EXPECT_EQ(config.numeric_mode, NumericMode::kDeterministic);
+  EXPECT_EQ(config.epochs, 3);
+  EXPECT_EQ(config.steps, 0);
+}
+
+TEST(TrainConfigTest, ReadsEveryFlag) {
+  ASSERT_OK_AND_ASSIGN(const TrainConfig config,
+                       Read({"--dataset=synthetic", "--data-dir=/d", "--model=8-4-2", "--stage=0",
+                             "--dtype=fp32", "--numeric=fast", "--algo=all_reduce:ring",
+                             "--transport=tcp", "--lr=0.5", "--weight-decay=0", "--global-batch=7",
+                             "--steps=9", "--seed=4", "--report=r.json", "--reference=d.json"}));
+  EXPECT_EQ(config.dataset, "synthetic");
+  EXPECT_EQ(config.data_dir, "/d");
+  EXPECT_EQ(config.model.ToString(), "8-4-2");
+  EXPECT_EQ(config.stage, ZeroStage::kDdp);
+  EXPECT_EQ(config.dtype, DType::kFloat32);
+  EXPECT_EQ(config.numeric_mode, NumericMode::kFast);
+  EXPECT_EQ(config.algorithms, "all_reduce:ring");
+  EXPECT_EQ(config.transport, "tcp");
+  EXPECT_EQ(config.learning_rate, 0.5);
+  EXPECT_EQ(config.weight_decay, 0);
+  EXPECT_EQ(config.global_batch, 7);
+  EXPECT_EQ(config.steps, 9);
+  EXPECT_EQ(config.epochs, 0);
+  EXPECT_EQ(config.seed, 4u);
+  EXPECT_EQ(config.report_path, "r.json");
+  EXPECT_EQ(config.reference_path, "d.json");
+}
+
+TEST(TrainConfigTest, Algorithms_TheFlagBeatsTheEnvironment) {
+  ASSERT_OK_AND_ASSIGN(const TrainConfig from_environment, Read({}, "all_reduce:ring"));
+  EXPECT_EQ(from_environment.algorithms, "all_reduce:ring");
+  ASSERT_OK_AND_ASSIGN(const TrainConfig from_flag,
+                       Read({"--algo=reduce_scatter:pairwise"}, "all_reduce:ring"));
+  EXPECT_EQ(from_flag.algorithms, "reduce_scatter:pairwise");
+}
+
+TEST(TrainConfigTest, ValuesOutOfBounds_NameTheFlag) {
+  for (const char* argument :
+       {"--steps=0", "--steps=-1", "--epochs=0", "--epochs=1048577", "--global-batch=0",
+        "--global-batch=1048577", "--lr=-1", "--lr=inf", "--weight-decay=nan"}) {
+    const std::string flag = std::string(argument).substr(0, std::string(argument).find('='));
+    EXPECT_THAT(Read({argument}), StatusIs(kInvalidArgument, HasSubstr(flag))) << argument;
+  }
+  EXPECT_THAT(Read({"--model=784-x"}), StatusIs(kInvalidArgument, HasSubstr("784-x")));
+  EXPECT_THAT(Read({"--model=784-257"}), StatusIs(kInvalidArgument, HasSubstr("256 classes")));
+  EXPECT_THAT(Read({"--steps=1", "--epochs=1"}), StatusIs(kInvalidArgument, HasSubstr("exclude")));
+}
+
+TEST(TrainConfigTest, Agreement_CoversWhatRanksMustShare) {
+  ASSERT_OK_AND_ASSIGN(const TrainConfig base, Read({}));
+  for (const char* argument :
+       {"--dataset=synthetic", "--model=784-10", "--stage=0", "--dtype=fp32", "--numeric=fast",
+        "--algo=x:y", "--transport=tcp", "--lr=0.5", "--weight-decay=0", "--global-batch=7",
+        "--steps=9", "--epochs=9", "--seed=4"}) {
+    ASSERT_OK_AND_ASSIGN(const TrainConfig other, Read({argument}));
+    EXPECT_NE(other.AgreementHash(), base.AgreementHash()) << argument;
+  }
+  ASSERT_OK_AND_ASSIGN(const TrainConfig same, Read({"--report=r", "--data-dir=/elsewhere"}));
+  EXPECT_EQ(same.AgreementHash(), base.AgreementHash());
+}
+
+TEST(OpenDatasetTest, Synthetic_FitsAnyModel) {
+  ASSERT_OK_AND_ASSIGN(const TrainConfig config, Read({"--dataset=synthetic", "--model=12-5-3"}));
+  ASSERT_OK_AND_ASSIGN(const Dataset dataset, OpenDataset(config));
+  EXPECT_EQ(dataset.train.features, 12);
+  EXPECT_EQ(dataset.train.classes, 3);
+}
+
+TEST(OpenDatasetTest, BatchLargerThanTheData_ShowsBoth) {
+  ASSERT_OK_AND_ASSIGN(TrainConfig config,
+                       Read({"--dataset=synthetic", "--model=12-3", "--global-batch=4096"}));
+  EXPECT_OK(OpenDataset(config));
+  config.global_batch = 4097;
+  EXPECT_THAT(OpenDataset(config),
+              StatusIs(kInvalidArgument, AllOf(HasSubstr("4096"), HasSubstr("4097"))));
+}
+
+TEST(OpenDatasetTest, DataMissing_IsNotFound) {
+  ASSERT_OK_AND_ASSIGN(const TrainConfig config, Read({"--data-dir=/nowhere"}));
+  EXPECT_THAT(OpenDataset(config), StatusIs(absl::StatusCode::kNotFound));
+}
+
+}  // namespace
+}  // namespace rz
