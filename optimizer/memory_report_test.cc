@@ -16,8 +16,7 @@ using ::testing::Not;
 
 constexpr int64_t kMlp = 247766;  // 784-256-128-100-10
 
-ModelShape Shape(ZeroStage stage, int64_t parameters, int world,
-                 DType dtype = DType::kBFloat16) {
+ModelShape Shape(ZeroStage stage, int64_t parameters, int world, DType dtype = DType::kBFloat16) {
   ModelShape shape;
   shape.parameter_elements = parameters;
   shape.world = world;
@@ -44,12 +43,9 @@ TEST(MemoryFormulaTest, GivesThePublishedFigures) {
            {1'000'000'000'000, 1024, 16000, 4011.7, 2013.7, 15.6, 0.05},
            {1'557'611'200, 8, 24.92, 8.57, 5.84, 3.12, 0.005},
        }) {
-    EXPECT_THAT(Gigabytes(ZeroStage::kDdp, r.parameters, r.world),
-                DoubleNear(r.ddp, r.tolerance));
-    EXPECT_THAT(Gigabytes(ZeroStage::kOne, r.parameters, r.world),
-                DoubleNear(r.one, r.tolerance));
-    EXPECT_THAT(Gigabytes(ZeroStage::kTwo, r.parameters, r.world),
-                DoubleNear(r.two, r.tolerance));
+    EXPECT_THAT(Gigabytes(ZeroStage::kDdp, r.parameters, r.world), DoubleNear(r.ddp, r.tolerance));
+    EXPECT_THAT(Gigabytes(ZeroStage::kOne, r.parameters, r.world), DoubleNear(r.one, r.tolerance));
+    EXPECT_THAT(Gigabytes(ZeroStage::kTwo, r.parameters, r.world), DoubleNear(r.two, r.tolerance));
     EXPECT_THAT(Gigabytes(ZeroStage::kThree, r.parameters, r.world),
                 DoubleNear(r.three, r.tolerance));
   }

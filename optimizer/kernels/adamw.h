@@ -42,7 +42,8 @@ struct AdamWStep {
 };
 
 // AdamW for one pair of dtypes. Threads may share it. The arrays have `count` elements and any
-// alignment; they do not overlap, but float32 working weights may be the master itself.
+// alignment; they do not overlap, but float32 working weights may be the master itself, and working
+// weights of the gradient's dtype the gradient itself.
 class AdamW {
  public:
   // Gradients and working weights are float32, bfloat16 or float16, in any combination.

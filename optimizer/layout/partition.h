@@ -74,7 +74,8 @@ class Partition {
   // only clamped to the model.
   std::string BucketRounding() const;
 
-  // 0 <= flat_index < padded_elements().
+  // 0 <= flat_index < padded_elements(), for both.
+  int64_t TileOf(int64_t flat_index) const { return flat_index / tile_elements(); }
   ShardPlace Locate(int64_t flat_index) const;
 
   // The inverse; 0 <= offset < shard_elements().

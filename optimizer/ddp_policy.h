@@ -1,0 +1,26 @@
+// Stage 0: every rank holds all states and makes the whole update. Gradients are all-reduced in
+// place with the tiles of the sharded stages, so that their sums have the same bits.
+#ifndef RINGZERO_OPTIMIZER_DDP_POLICY_H_
+#define RINGZERO_OPTIMIZER_DDP_POLICY_H_
+
+#include "optimizer/stage_policy.h"
+
+namespace rz {
+
+class DdpPolicy : public StagePolicy {
+ public:
+  explicit DdpPolicy(StageParts parts) : parts_(parts) {}
+
+  absl::StatusOr<Operation> StartReduce(const Bucket& bucket) override;
+  const void* ReducedChunk(int64_t tile) const override;
+  void Update(const Bucket& bucket, const AdamWStep& step) override;
+  absl::StatusOr<std::optional<Operation>> StartGather(const Bucket& bucket) override;
+  void SetParameters(Range flat, const float* values) override;
+
+ private:
+  StageParts parts_;
+};
+
+}  // namespace rz
+
+#endif  // RINGZERO_OPTIMIZER_DDP_POLICY_H_

@@ -1,0 +1,93 @@
+#include "optimizer/layout/flat_layout.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/container/flat_hash_set.h"
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "optimizer/layout/limits.h"
+#include "runtime/base/status_macros.h"
+
+namespace rz {
+namespace {
+
+int64_t RoundUp(int64_t value, int64_t unit) { return (value + unit - 1) / unit * unit; }
+
+// Product of the dimensions, at most kMaxFlatElements.
+absl::StatusOr<int64_t> ElementCount(const ParamSpec& spec) {
+  int64_t count = 1;
+  for (const int64_t dimension : spec.shape) {
+    if (dimension < 0) {
+      return absl::InvalidArgumentError(absl::StrCat("parameter '", spec.name, "' has shape [",
+                                                     absl::StrJoin(spec.shape, ", "),
+                                                     "]: a dimension is negative"));
+    }
+    if (__builtin_mul_overflow(count, dimension, &count)) count = kMaxFlatElements + 1;
+    if (count > kMaxFlatElements) {
+      // A later dimension of 0 would make it empty all the same.
+      if (std::find(spec.shape.begin(), spec.shape.end(), 0) != spec.shape.end()) return 0;
+      return absl::InvalidArgumentError(
+          absl::StrCat("parameter '", spec.name, "' of shape [", absl::StrJoin(spec.shape, ", "),
+                       "] has more than the ", kMaxFlatElements, " elements allowed"));
+    }
+  }
+  return count;
+}
+
+absl::Status CheckNames(const std::vector<ParamSpec>& specs) {
+  if (specs.size() > kMaxParameters) {
+    return absl::InvalidArgumentError(absl::StrCat("the model declares ", specs.size(),
+                                                   " parameters; at most ", kMaxParameters,
+                                                   " are allowed"));
+  }
+  absl::flat_hash_set<std::string> seen;
+  for (size_t i = 0; i < specs.size(); ++i) {
+    const std::string& name = specs[i].name;
+    if (name.empty() || name.size() > kMaxParameterNameBytes) {
+      return absl::InvalidArgumentError(absl::StrCat("parameter ", i, " has a name of ",
+                                                     name.size(), " bytes; 1 to ",
+                                                     kMaxParameterNameBytes, " are allowed"));
+    }
+    if (!seen.insert(name).second) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("parameter ", i, " repeats the name '", name, "'; names must be unique"));
+    }
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::StatusOr<FlatLayout> FlatLayout::Create(std::vector<ParamSpec> specs) {
+  RZ_RETURN_IF_ERROR(CheckNames(specs));
+  FlatLayout layout;
+  layout.ranges_.resize(specs.size());
+  for (size_t i = specs.size(); i-- > 0;) {
+    RZ_ASSIGN_OR_RETURN(const int64_t count, ElementCount(specs[i]));
+    layout.ranges_[i] = Range{layout.flat_elements_, count};
+    layout.parameter_elements_ += count;
+    layout.largest_parameter_ = std::max(layout.largest_parameter_, count);
+    layout.flat_elements_ += RoundUp(count, kAlignmentElements);
+    if (layout.flat_elements_ > kMaxFlatElements) {
+      return absl::InvalidArgumentError(absl::StrCat("the model passes the ", kMaxFlatElements,
+                                                     " elements allowed at parameter '",
+                                                     specs[i].name, "'"));
+    }
+  }
+  layout.specs_ = std::move(specs);
+  return layout;
+}
+
+std::optional<size_t> FlatLayout::Find(int64_t flat_index) const {
+  // The flat order is the reverse of the declaration's: the first range, from the last declared one
+  // backwards, that ends behind the element is the only one that may hold it.
+  const auto candidate =
+      std::partition_point(ranges_.rbegin(), ranges_.rend(),
+                           [&](const Range& range) { return range.end() <= flat_index; });
+  if (candidate == ranges_.rend() || flat_index < candidate->offset) return std::nullopt;
+  return static_cast<size_t>(ranges_.rend() - candidate) - 1;
+}
+
+}  // namespace rz

@@ -1,0 +1,103 @@
+#include "optimizer/layout/flat_layout.h"
+
+#include <cstdint>
+#include <optional>
+#include <random>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "gmock/gmock.h"
+#include "optimizer/layout/limits.h"
+#include "runtime/base/status_matchers.h"
+
+namespace rz {
+namespace {
+
+using ::rz::testing::StatusIs;
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using ::testing::Optional;
+
+constexpr auto kInvalid = absl::StatusCode::kInvalidArgument;
+
+TEST(FlatLayoutTest, LastDeclaredComesFirstAndAllAreAligned) {
+  ASSERT_OK_AND_ASSIGN(const FlatLayout layout,
+                       FlatLayout::Create({{"w", {7, 10}}, {"b", {3}}, {"v", {40}}}));
+  EXPECT_EQ(layout.range(2), (Range{0, 40}));
+  EXPECT_EQ(layout.range(1), (Range{64, 3}));
+  EXPECT_EQ(layout.range(0), (Range{96, 70}));
+  EXPECT_EQ(layout.parameter_elements(), 113);
+  EXPECT_EQ(layout.flat_elements(), 192);
+  EXPECT_EQ(layout.largest_parameter(), 70);
+}
+
+TEST(FlatLayoutTest, NoParametersScalarsAndEmptyOnesAreAllowed) {
+  ASSERT_OK_AND_ASSIGN(const FlatLayout none, FlatLayout::Create({}));
+  EXPECT_EQ(none.flat_elements(), 0);
+  EXPECT_EQ(none.Find(0), std::nullopt);
+
+  ASSERT_OK_AND_ASSIGN(const FlatLayout layout,
+                       FlatLayout::Create({{"scalar", {}}, {"empty", {5, 0}}, {"one", {1}}}));
+  EXPECT_EQ(layout.range(0).count, 1);
+  EXPECT_EQ(layout.range(1).count, 0);
+  EXPECT_EQ(layout.parameter_elements(), 2);
+  EXPECT_THAT(layout.Find(0), Optional(size_t{2}));
+  EXPECT_THAT(layout.Find(32), Optional(size_t{0}));
+}
+
+TEST(FlatLayoutTest, EveryElementIsFoundInItsParameterAndPaddingInNone) {
+  std::mt19937 random(7);
+  for (int round = 0; round < 200; ++round) {
+    std::vector<ParamSpec> specs;
+    const int64_t sizes[] = {0, 1, 3, 4, 5, 31, 32, 33, 7919};
+    for (unsigned i = 0, count = random() % 9; i < count; ++i) {
+      specs.push_back({"p" + std::to_string(i), {sizes[random() % std::size(sizes)]}});
+    }
+    ASSERT_OK_AND_ASSIGN(const FlatLayout layout, FlatLayout::Create(specs));
+    std::vector<std::optional<size_t>> expected(static_cast<size_t>(layout.flat_elements()));
+    for (size_t i = 0; i < layout.size(); ++i) {
+      EXPECT_EQ(layout.range(i).count, layout.spec(i).shape[0]);
+      EXPECT_EQ(layout.range(i).offset % kAlignmentElements, 0);
+      for (int64_t at = layout.range(i).offset; at < layout.range(i).end(); ++at) {
+        ASSERT_EQ(expected[static_cast<size_t>(at)], std::nullopt) << "two parameters overlap";
+        expected[static_cast<size_t>(at)] = i;
+      }
+    }
+    for (size_t at = 0; at < expected.size(); ++at) {
+      ASSERT_EQ(layout.Find(static_cast<int64_t>(at)), expected[at]) << at;
+    }
+  }
+}
+
+TEST(FlatLayoutTest, ErrorsNameTheParameter) {
+  EXPECT_THAT(FlatLayout::Create({{"w", {2}}, {"w", {3}}}),
+              StatusIs(kInvalid, AllOf(HasSubstr("'w'"), HasSubstr("unique"))));
+  EXPECT_THAT(FlatLayout::Create({{"", {2}}}), StatusIs(kInvalid, HasSubstr("parameter 0")));
+  EXPECT_THAT(FlatLayout::Create({{"w", {2, -1}}}),
+              StatusIs(kInvalid, AllOf(HasSubstr("'w'"), HasSubstr("[2, -1]"))));
+}
+
+TEST(FlatLayoutTest, LimitsHoldAtTheLimitAndNotPastIt) {
+  const std::string longest(kMaxParameterNameBytes, 'n');
+  EXPECT_OK(FlatLayout::Create({{longest, {2}}}).status());
+  EXPECT_THAT(FlatLayout::Create({{longest + "n", {2}}}), StatusIs(kInvalid));
+
+  EXPECT_OK(FlatLayout::Create({{"w", {kMaxFlatElements}}}).status());
+  EXPECT_THAT(FlatLayout::Create({{"w", {kMaxFlatElements + 1}}}),
+              StatusIs(kInvalid, HasSubstr("'w'")));
+  EXPECT_THAT(FlatLayout::Create({{"w", {kMaxFlatElements}}, {"v", {1}}}),
+              StatusIs(kInvalid, HasSubstr("'w'")));
+  EXPECT_THAT(FlatLayout::Create({{"w", {int64_t{1} << 40, int64_t{1} << 40}}}),
+              StatusIs(kInvalid, HasSubstr("'w'")));
+  EXPECT_OK(FlatLayout::Create({{"w", {int64_t{1} << 40, int64_t{1} << 40, 0}}}).status());
+
+  std::vector<ParamSpec> specs(kMaxParameters);
+  for (size_t i = 0; i < specs.size(); ++i) specs[i].name = std::to_string(i);
+  EXPECT_OK(FlatLayout::Create(specs).status());
+  specs.push_back({"one more", {}});
+  EXPECT_THAT(FlatLayout::Create(std::move(specs)), StatusIs(kInvalid, HasSubstr("1048577")));
+}
+
+}  // namespace
+}  // namespace rz

@@ -1,0 +1,132 @@
+#include "optimizer/layout/partition.h"
+
+#include <cstdint>
+#include <random>
+#include <vector>
+
+#include "gmock/gmock.h"
+#include "runtime/base/status_matchers.h"
+
+namespace rz {
+namespace {
+
+using ::rz::testing::StatusIs;
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+
+constexpr auto kInvalid = absl::StatusCode::kInvalidArgument;
+constexpr int kWorlds[] = {1, 2, 3, 4, 5, 6, 7, 8, 9, 64};
+constexpr int64_t kSizes[] = {0, 1, 3, 4, 5, 31, 32, 33, 7919, 8192, 100003};
+
+Partition Make(int64_t flat_elements, int world, int64_t tile_chunk, int64_t bucket_size) {
+  return Partition::Create(flat_elements, world, {tile_chunk, bucket_size}).value();
+}
+
+TEST(PartitionTest, EveryShardHasTheSameSizeAndEveryChunkIsAligned) {
+  for (const int world : kWorlds) {
+    for (const int64_t size : kSizes) {
+      const Partition partition = Make(size, world, 64, 1000);
+      const ChunkLayout& chunks = partition.chunks();
+      EXPECT_GE(partition.padded_elements(), size);
+      EXPECT_LT(partition.padded_elements() - size, kAlignmentElements * world);
+      EXPECT_EQ(partition.shard_elements() * world, partition.padded_elements());
+      for (int rank = 0; rank < world; ++rank) {
+        ASSERT_EQ(chunks.ShardCount(Rank(rank)), partition.shard_elements());
+        for (int64_t tile = 0; tile < chunks.tile_count(); ++tile) {
+          ASSERT_EQ(chunks.Chunk(tile, Rank(rank)).offset % kAlignmentElements, 0);
+          ASSERT_EQ(chunks.Chunk(tile, Rank(rank)).count, chunks.Chunk(tile, Rank(0)).count);
+        }
+      }
+    }
+  }
+}
+
+TEST(PartitionTest, LocateAndFlatIndexAreInverseAndAgreeWithTheChunks) {
+  for (const int world : kWorlds) {
+    for (const int64_t size : {0, 1, 33, 7919}) {
+      const Partition partition = Make(size, world, 64, 1);
+      const ChunkLayout& chunks = partition.chunks();
+      for (int64_t at = 0; at < partition.padded_elements(); ++at) {
+        const ShardPlace place = partition.Locate(at);
+        ASSERT_EQ(partition.FlatIndex(place), at);
+        const Range chunk = chunks.Chunk(place.offset / 64, place.rank);
+        ASSERT_TRUE(chunk.offset <= at && at < chunk.end()) << at;
+      }
+    }
+  }
+}
+
+TEST(PartitionTest, BucketsAreConsecutiveAndCutLikeTheWhole) {
+  std::mt19937_64 random(11);
+  for (int round = 0; round < 500; ++round) {
+    const int world = kWorlds[random() % std::size(kWorlds)];
+    const int64_t size = kSizes[random() % std::size(kSizes)];
+    const Partition partition =
+        Make(size, world, int64_t{32} << random() % 4, 1 + random() % 200000);
+    int64_t flat = 0, shard = 0, tile = 0;
+    for (int64_t b = 0; b < partition.bucket_count(); ++b) {
+      const Bucket bucket = partition.bucket(b);
+      ASSERT_EQ(bucket.flat.offset, flat);
+      ASSERT_EQ(bucket.shard.offset, shard);
+      ASSERT_EQ(bucket.first_tile, tile);
+      ASSERT_GT(bucket.tile_count, 0);
+      // What a collective over the bucket alone makes of it.
+      const ChunkLayout alone(bucket.flat.count, world, partition.chunks().tile_chunk());
+      ASSERT_EQ(alone.tile_count(), bucket.tile_count);
+      for (int64_t t = 0; t < bucket.tile_count; ++t) {
+        const Rank rank(static_cast<int32_t>(random() % world));
+        const Range chunk = partition.chunks().Chunk(tile + t, rank);
+        ASSERT_EQ(alone.Chunk(t, rank), (Range{chunk.offset - flat, chunk.count}));
+        ASSERT_EQ(alone.ShardOffset(t), partition.chunks().ShardOffset(tile + t) - shard);
+      }
+      flat = bucket.flat.end();
+      shard = bucket.shard.end();
+      tile += bucket.tile_count;
+    }
+    ASSERT_EQ(flat, partition.padded_elements());
+    ASSERT_EQ(shard, partition.shard_elements());
+    ASSERT_EQ(tile, partition.chunks().tile_count());
+  }
+}
+
+TEST(PartitionTest, OwnershipDoesNotDependOnTheBucketSize) {
+  const Partition small = Make(100003, 5, 64, 1);
+  const Partition large = Make(100003, 5, 64, 1'000'000);
+  EXPECT_GT(small.bucket_count(), large.bucket_count());
+  EXPECT_EQ(small.chunks(), large.chunks());
+}
+
+TEST(PartitionTest, SmallBucketsRoundUpToATileAndSaySo) {
+  const Partition partition = Make(100003, 4, 64, 1000);
+  EXPECT_EQ(partition.bucket_elements(), 1024);
+  EXPECT_THAT(partition.BucketRounding(), AllOf(HasSubstr("1000"), HasSubstr("1024")));
+  EXPECT_THAT(Make(100003, 4, 64, 1024).BucketRounding(), IsEmpty());
+}
+
+TEST(PartitionTest, LargeBucketsAreTheWholeModel) {
+  const Partition partition = Make(1000, 4, 64, 500'000'000);
+  EXPECT_EQ(partition.bucket_count(), 1);
+  EXPECT_EQ(partition.bucket(0).flat, (Range{0, 1024}));
+  EXPECT_THAT(partition.BucketRounding(), IsEmpty());
+}
+
+TEST(PartitionTest, AnEmptyModelHasNoBuckets) {
+  const Partition partition = Make(0, 3, 64, 1);
+  EXPECT_EQ(partition.bucket_count(), 0);
+  EXPECT_EQ(partition.shard_elements(), 0);
+}
+
+TEST(PartitionTest, RefusesWhatCannotBe) {
+  EXPECT_THAT(Partition::Create(10, 0, {}), StatusIs(kInvalid, HasSubstr("0 ranks")));
+  EXPECT_THAT(Partition::Create(10, 2, {64, 0}), StatusIs(kInvalid, HasSubstr("bucket_size")));
+  for (const int64_t chunk :
+       {int64_t{-64}, int64_t{0}, int64_t{16}, int64_t{48}, kMaxTileChunk * 2}) {
+    EXPECT_THAT(Partition::Create(10, 2, {chunk, 1}), StatusIs(kInvalid, HasSubstr("tile_chunk")));
+  }
+  EXPECT_OK(Partition::Create(kMaxFlatElements - 64, 2, {kMaxTileChunk, 1}).status());
+  EXPECT_THAT(Partition::Create(kMaxFlatElements - 63, 2, {}), StatusIs(kInvalid));
+}
+
+}  // namespace
+}  // namespace rz

@@ -1,0 +1,66 @@
+// The buffers of one rank's model states, counted by purpose.
+#ifndef RINGZERO_OPTIMIZER_MODEL_STATE_H_
+#define RINGZERO_OPTIMIZER_MODEL_STATE_H_
+
+#include <cstddef>
+#include <cstdint>
+
+#include "absl/status/statusor.h"
+#include "optimizer/layout/partition.h"
+#include "optimizer/zero_config.h"
+#include "runtime/memory/memory.h"
+
+namespace rz {
+
+struct ModelState {
+  // Working dtype, [padded_elements].
+  Buffer parameters;
+  Buffer gradients;
+
+  // float32, [owned elements]: the whole padded space, or a shard of it. `master` is empty where
+  // the working parameters are the master.
+  Buffer master;
+  Buffer moment1;
+  Buffer moment2;
+
+  // Working dtype, [shard_elements] in the sharded stages, empty in ddp: this rank's reduced
+  // gradient until its optimizer step, its updated parameters from then on.
+  Buffer shard;
+
+  // All zero.
+  //   ResourceExhausted  no memory; the message says for what
+  static absl::StatusOr<ModelState> Allocate(const Partition& partition, const ZeroConfig& config);
+
+  // Sets parameters of the flat range: rounds fp32 values to the working dtype.
+  void SetParameters(Range flat, const float* values, DType dtype) const;
+
+  bool has_master() const { return master.size() > 0; }
+
+  // Addresses of flat elements.
+  void* ParameterAt(int64_t flat_index, DType dtype) const {
+    return At(parameters, flat_index, SizeOf(dtype));
+  }
+  void* GradientAt(int64_t flat_index, DType dtype) const {
+    return At(gradients, flat_index, SizeOf(dtype));
+  }
+
+  // Address of an element of `shard`.
+  void* ShardAt(int64_t offset, DType dtype) const { return At(shard, offset, SizeOf(dtype)); }
+
+  // Addresses of owned elements.
+  float* MasterAt(int64_t offset) const { return FloatAt(master, offset); }
+  float* Moment1At(int64_t offset) const { return FloatAt(moment1, offset); }
+  float* Moment2At(int64_t offset) const { return FloatAt(moment2, offset); }
+
+ private:
+  static std::byte* At(const Buffer& buffer, int64_t index, size_t element_bytes) {
+    return buffer.data() + static_cast<size_t>(index) * element_bytes;
+  }
+  static float* FloatAt(const Buffer& buffer, int64_t index) {
+    return reinterpret_cast<float*>(At(buffer, index, sizeof(float)));
+  }
+};
+
+}  // namespace rz
+
+#endif  // RINGZERO_OPTIMIZER_MODEL_STATE_H_

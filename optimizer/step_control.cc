@@ -1,0 +1,79 @@
+#include "optimizer/step_control.h"
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+
+namespace rz {
+namespace {
+
+template <typename T>
+absl::Status Disagreement(size_t rank, std::string_view what, const T& found, const T& expected) {
+  return absl::FailedPreconditionError(absl::StrCat(
+      "rank ", rank, " has ", std::string(what), " ", found, " where rank 0 has ", expected,
+      "; start all ranks with the same model and settings, and step them alike"));
+}
+
+absl::Status CheckAgreement(absl::Span<const StepVote> votes) {
+  const StepVote& first = votes[0];
+  for (size_t rank = 1; rank < votes.size(); ++rank) {
+    const StepVote& vote = votes[rank];
+    if (vote.plan_hash != first.plan_hash) {
+      return Disagreement(rank, "the plan", absl::StrCat(absl::Hex(vote.plan_hash)),
+                          absl::StrCat(absl::Hex(first.plan_hash)));
+    }
+    if (vote.step != first.step) return Disagreement(rank, "taken steps", vote.step, first.step);
+    // Compared as bits: equal is what gives equal weights.
+    if (std::bit_cast<uint64_t>(vote.learning_rate) !=
+        std::bit_cast<uint64_t>(first.learning_rate)) {
+      return Disagreement(rank, "learning rate", vote.learning_rate, first.learning_rate);
+    }
+  }
+  return absl::OkStatus();
+}
+
+// FNV-1a, 64 bits.
+uint64_t HashText(std::string_view text) {
+  uint64_t hash = 0xcbf29ce484222325u;
+  for (const char c : text) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3u;
+  return hash;
+}
+
+std::string Bits(double value) { return absl::StrCat(absl::Hex(std::bit_cast<uint64_t>(value))); }
+
+}  // namespace
+
+absl::StatusOr<StepDecision> Decide(absl::Span<const StepVote> votes) {
+  if (absl::Status agreement = CheckAgreement(votes); !agreement.ok()) return agreement;
+  StepDecision decision;
+  double sum = 0;
+  for (const StepVote& vote : votes) {
+    sum += vote.sum_of_squares;
+    decision.non_finite_count += vote.non_finite_count;
+    decision.first_non_finite = std::min(decision.first_non_finite, vote.first_non_finite);
+  }
+  decision.norm = std::sqrt(sum);
+  decision.take = decision.non_finite_count == 0;
+  return decision;
+}
+
+uint64_t PlanHash(const FlatLayout& layout, const Partition& partition, const ZeroConfig& config) {
+  std::string plan = absl::StrCat(
+      "stage ", static_cast<int>(config.stage), " dtype ", static_cast<int>(config.dtype),
+      " world ", partition.world(), " padded ", partition.padded_elements(), " tile_chunk ",
+      partition.chunks().tile_chunk(), " bucket ", partition.bucket_elements());
+  absl::StrAppend(&plan, " adamw ", Bits(config.adamw.beta1), " ", Bits(config.adamw.beta2), " ",
+                  Bits(config.adamw.epsilon), " ", Bits(config.adamw.weight_decay), "\n");
+  for (size_t i = 0; i < layout.size(); ++i) {
+    const ParamSpec& spec = layout.spec(i);
+    absl::StrAppend(&plan, spec.name, " [", absl::StrJoin(spec.shape, ","), "]\n");
+  }
+  return HashText(plan);
+}
+
+}  // namespace rz

@@ -1,0 +1,49 @@
+// The one agreed message of a step: what each rank says before the commit point, and what all ranks
+// decide from it. Every rank decides from the same bytes, so all take the step or none does.
+#ifndef RINGZERO_OPTIMIZER_STEP_CONTROL_H_
+#define RINGZERO_OPTIMIZER_STEP_CONTROL_H_
+
+#include <cstdint>
+#include <limits>
+#include <string_view>
+
+#include "absl/status/statusor.h"
+#include "absl/types/span.h"
+#include "optimizer/layout/flat_layout.h"
+#include "optimizer/layout/partition.h"
+#include "optimizer/zero_config.h"
+
+namespace rz {
+
+inline constexpr int64_t kNoElement = std::numeric_limits<int64_t>::max();
+
+// One rank's part of the message. Travels as 8-byte words between equal builds.
+struct StepVote {
+  double sum_of_squares = 0;              // of this rank's chunks of the reduced gradient
+  int64_t non_finite_count = 0;           // among them
+  int64_t first_non_finite = kNoElement;  // lowest flat index among those
+  uint64_t plan_hash = 0;
+  int64_t step = 0;  // steps taken before this one
+  double learning_rate = 0;
+};
+inline constexpr int64_t kVoteWords = sizeof(StepVote) / sizeof(int64_t);
+static_assert(sizeof(StepVote) == 48, "a vote has no padding");
+
+struct StepDecision {
+  bool take = false;
+  double norm = 0;
+  int64_t non_finite_count = 0;
+  int64_t first_non_finite = kNoElement;
+};
+
+// votes[r] is rank r's; at least one. Squares are added in the order of ranks.
+//   FailedPrecondition  ranks disagree on plan, step or learning rate; names the first that differs
+//                       from rank 0, and both values
+absl::StatusOr<StepDecision> Decide(absl::Span<const StepVote> votes);
+
+// Hash of everything that must be alike on all ranks.
+uint64_t PlanHash(const FlatLayout& layout, const Partition& partition, const ZeroConfig& config);
+
+}  // namespace rz
+
+#endif  // RINGZERO_OPTIMIZER_STEP_CONTROL_H_

@@ -1,0 +1,220 @@
+// A step:
+//   1. Reduce. The mean of each bucket's gradients over the ranks is started, in the order of the
+//      buckets and at most buckets_in_flight at once. As each is done, this rank adds the squares
+//      of its own chunks in fp64: within a chunk in the kernel's fixed order, then tile after tile.
+//   2. Control. All ranks exchange their votes (sum of squares, non-finite elements, plan, step,
+//      learning rate). Everyone adds the squares in the order of ranks and decides from the same
+//      bytes. This is the commit point: nothing has changed before it. A gradient that is not
+//      finite ends the step here, on all ranks alike.
+//   3. Update. Bucket by bucket: AdamW on what this rank owns, then the new parameters are gathered
+//      while the next bucket is updated.
+// Source of the sharded step: Rajbhandari et al., "ZeRO", 2019, section 5.
+#include "optimizer/step_pipeline.h"
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+#include "collectives/kernels/convert.h"
+#include "optimizer/kernels/gradient_stats.h"
+
+namespace rz {
+namespace {
+
+bool IsFiniteAt(const void* elements, int64_t index, DType dtype) {
+  if (dtype == DType::kFloat32) return std::isfinite(static_cast<const float*>(elements)[index]);
+  const uint16_t bits = static_cast<const uint16_t*>(elements)[index];
+  return std::isfinite(dtype == DType::kBFloat16 ? BFloat16ToFloat(bits) : Float16ToFloat(bits));
+}
+
+}  // namespace
+
+StepPipeline::StepPipeline(Communicator* communicator, const FlatLayout* layout,
+                           const Partition* partition, const ZeroConfig* config,
+                           StagePolicy* policy)
+    : communicator_(communicator),
+      layout_(layout),
+      partition_(partition),
+      config_(config),
+      policy_(policy),
+      plan_hash_(PlanHash(*layout, *partition, *config)),
+      result_(absl::FailedPreconditionError("no step has been taken yet")),
+      operations_(static_cast<size_t>(partition->bucket_count())),
+      votes_(static_cast<size_t>(partition->world())) {}
+
+void StepPipeline::Start(int64_t steps_taken, double learning_rate) {
+  phase_ = Phase::kReduce;
+  report_ = StepReport();
+  started_ = completed_ = 0;
+  vote_ = StepVote();
+  vote_.plan_hash = plan_hash_;
+  vote_.step = steps_taken;
+  vote_.learning_rate = learning_rate;
+  begin_ = config_->clock->Now();
+  payload_before_ = communicator_->wire_counters().payload();
+}
+
+bool StepPipeline::Poll() {
+  bool moved = true;
+  while (moved) {
+    switch (phase_) {
+      case Phase::kIdle:
+        return true;
+      case Phase::kReduce:
+        moved = AdvanceReduce();
+        break;
+      case Phase::kControl:
+        moved = AdvanceControl();
+        break;
+      case Phase::kUpdate:
+        moved = AdvanceUpdate();
+        break;
+    }
+  }
+  return false;
+}
+
+Operation* StepPipeline::awaited() {
+  if (phase_ == Phase::kControl) return &*control_;
+  if (phase_ == Phase::kIdle || completed_ == started_) return nullptr;
+  std::optional<Operation>& operation = operations_[static_cast<size_t>(completed_)];
+  return operation ? &*operation : nullptr;
+}
+
+bool StepPipeline::AdvanceReduce() {
+  if (started_ < partition_->bucket_count() && RoomInFlight()) {
+    absl::StatusOr<Operation> operation = policy_->StartReduce(partition_->bucket(started_));
+    if (!operation.ok()) return Fail(operation.status());
+    operations_[static_cast<size_t>(started_++)] = *std::move(operation);
+    return true;
+  }
+  if (completed_ == partition_->bucket_count()) return StartControl();
+  std::optional<Operation>& operation = operations_[static_cast<size_t>(completed_)];
+  if (!operation->Poll()) return false;
+  if (!operation->status().ok()) return Fail(operation->status());
+  operation.reset();
+  Inspect(partition_->bucket(completed_++));
+  return true;
+}
+
+void StepPipeline::Inspect(const Bucket& bucket) {
+  const absl::Duration begin = config_->clock->Now();
+  const Rank self = communicator_->rank();
+  for (int64_t tile = bucket.first_tile; tile < bucket.first_tile + bucket.tile_count; ++tile) {
+    const Range chunk = partition_->chunks().Chunk(tile, self);
+    const double squares =
+        SumOfSquares(config_->dtype, policy_->ReducedChunk(tile), static_cast<size_t>(chunk.count));
+    // Squares of finite float32 values cannot overflow float64: a sum that is not finite is the
+    // cheap sign of an element that is not.
+    if (!std::isfinite(squares)) TakeNonFinite(tile);
+    vote_.sum_of_squares += squares;
+  }
+  report_.optimizer += config_->clock->Now() - begin;
+}
+
+void StepPipeline::TakeNonFinite(int64_t tile) {
+  const void* elements = policy_->ReducedChunk(tile);
+  const Range chunk = partition_->chunks().Chunk(tile, communicator_->rank());
+  vote_.non_finite_count +=
+      CountNonFinite(config_->dtype, elements, static_cast<size_t>(chunk.count));
+  int64_t first = 0;
+  while (IsFiniteAt(elements, first, config_->dtype)) ++first;
+  vote_.first_non_finite = std::min(vote_.first_non_finite, chunk.offset + first);
+}
+
+bool StepPipeline::StartControl() {
+  payload_before_control_ = communicator_->wire_counters().payload();
+  absl::StatusOr<Operation> operation = communicator_->StartAllGather(
+      &vote_, votes_.data(), kVoteWords * partition_->world(), DType::kInt64);
+  if (!operation.ok()) return Fail(operation.status());
+  control_ = *std::move(operation);
+  phase_ = Phase::kControl;
+  return true;
+}
+
+bool StepPipeline::AdvanceControl() {
+  if (!control_->Poll()) return false;
+  if (!control_->status().ok()) return Fail(control_->status());
+  control_.reset();
+  report_.control_bytes = communicator_->wire_counters().payload() - payload_before_control_;
+  const absl::StatusOr<StepDecision> decision = Decide(votes_);
+  if (!decision.ok()) return Fail(decision.status());
+  report_.norm = decision->norm;
+  report_.non_finite_count = decision->non_finite_count;
+  report_.skipped = !decision->take;
+  report_.step = vote_.step + (decision->take ? 1 : 0);
+  if (report_.skipped) {
+    const std::optional<size_t> parameter = layout_->Find(decision->first_non_finite);
+    if (parameter) report_.first_non_finite_parameter = layout_->spec(*parameter).name;
+    return Finish();
+  }
+  phase_ = Phase::kUpdate;
+  started_ = completed_ = 0;
+  SetAdamWStep();
+  return true;
+}
+
+void StepPipeline::SetAdamWStep() {
+  const AdamWConfig& adamw = config_->adamw;
+  const double step = static_cast<double>(report_.step);
+  step_ = {.lr = vote_.learning_rate,
+           .beta1 = adamw.beta1,
+           .beta2 = adamw.beta2,
+           .eps = adamw.epsilon,
+           .weight_decay = adamw.weight_decay,
+           .bias_correction1 = 1.0 - std::pow(adamw.beta1, step),
+           .bias_correction2 = 1.0 - std::pow(adamw.beta2, step)};
+}
+
+bool StepPipeline::AdvanceUpdate() {
+  if (started_ < partition_->bucket_count() && RoomInFlight()) {
+    const Bucket bucket = partition_->bucket(started_);
+    const absl::Duration begin = config_->clock->Now();
+    policy_->Update(bucket, step_);
+    report_.optimizer += config_->clock->Now() - begin;
+    absl::StatusOr<std::optional<Operation>> operation = policy_->StartGather(bucket);
+    if (!operation.ok()) return Fail(operation.status());
+    operations_[static_cast<size_t>(started_++)] = *std::move(operation);
+    return true;
+  }
+  if (completed_ == partition_->bucket_count()) return Finish();
+  std::optional<Operation>& operation = operations_[static_cast<size_t>(completed_)];
+  if (operation && !operation->Poll()) return false;
+  if (operation && !operation->status().ok()) return Fail(operation->status());
+  operation.reset();
+  ++completed_;
+  return true;
+}
+
+bool StepPipeline::Finish() {
+  report_.communication = config_->clock->Now() - begin_ - report_.optimizer;
+  report_.payload_bytes =
+      communicator_->wire_counters().payload() - payload_before_ - report_.control_bytes;
+  phase_ = Phase::kIdle;
+  result_ = report_;
+  return true;
+}
+
+bool StepPipeline::Fail(absl::Status status) {
+  // The other ranks cannot finish a step that this one has left.
+  communicator_->Abort(status);
+  phase_ = Phase::kIdle;
+  result_ = std::move(status);
+  return true;
+}
+
+void StepPipeline::Abandon() {
+  if (phase_ != Phase::kIdle) {
+    communicator_->Abort(absl::CancelledError("the optimizer was destroyed during a step"));
+  }
+  // After a failure too, operations of other buckets may still hold their memory.
+  for (std::optional<Operation>& operation : operations_) {
+    while (operation && !operation->Poll()) {
+    }
+  }
+  while (control_ && !control_->Poll()) {
+  }
+  phase_ = Phase::kIdle;
+}
+
+}  // namespace rz

@@ -1,0 +1,99 @@
+// StepPipeline: one step of all stages, as a state machine that never waits.
+//
+// Threads: the optimizer's one owner. Allocates nothing once constructed, except for an error or a
+// skipped step's parameter name.
+#ifndef RINGZERO_OPTIMIZER_STEP_PIPELINE_H_
+#define RINGZERO_OPTIMIZER_STEP_PIPELINE_H_
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "collectives/communicator.h"
+#include "optimizer/kernels/adamw.h"
+#include "optimizer/layout/flat_layout.h"
+#include "optimizer/layout/partition.h"
+#include "optimizer/stage_policy.h"
+#include "optimizer/step_control.h"
+#include "optimizer/step_report.h"
+#include "optimizer/zero_config.h"
+
+namespace rz {
+
+class StepPipeline {
+ public:
+  // All arguments outlive the pipeline.
+  StepPipeline(Communicator* communicator, const FlatLayout* layout, const Partition* partition,
+               const ZeroConfig* config, StagePolicy* policy);
+
+  // Begins a step after `steps_taken` others. Requires that none is under way.
+  void Start(int64_t steps_taken, double learning_rate);
+
+  // Moves the step as far as it goes without waiting; true when it has ended.
+  bool Poll();
+
+  bool running() const { return phase_ != Phase::kIdle; }
+
+  // How the last step ended.
+  const absl::StatusOr<StepReport>& result() const { return result_; }
+
+  // The operation that Poll waits for; null where it waits for none.
+  Operation* awaited();
+
+  // Ends operations still under way by failing the communicator, so that their memory may go.
+  void Abandon();
+
+ private:
+  enum class Phase { kIdle, kReduce, kControl, kUpdate };
+
+  // Each makes one move; false where only waiting is left.
+  bool AdvanceReduce();
+  bool AdvanceControl();
+  bool AdvanceUpdate();
+
+  // Adds the bucket's chunks to this rank's vote.
+  void Inspect(const Bucket& bucket);
+  void TakeNonFinite(int64_t tile);
+
+  void SetAdamWStep();
+
+  // Each true: the pipeline has moved.
+  bool StartControl();
+  bool Finish();
+  bool Fail(absl::Status status);
+
+  bool RoomInFlight() const { return started_ - completed_ < config_->buckets_in_flight; }
+
+  Communicator* communicator_;
+  const FlatLayout* layout_;
+  const Partition* partition_;
+  const ZeroConfig* config_;
+  StagePolicy* policy_;
+  uint64_t plan_hash_;
+
+  Phase phase_ = Phase::kIdle;
+  absl::StatusOr<StepReport> result_;
+  StepReport report_;
+
+  // Of the phase's collectives, by bucket: those below started_ have been started, those below
+  // completed_ are done and dealt with.
+  std::vector<std::optional<Operation>> operations_;
+  int64_t started_ = 0;
+  int64_t completed_ = 0;
+
+  std::vector<StepVote> votes_;  // [world]
+  StepVote vote_;
+  std::optional<Operation> control_;
+  AdamWStep step_;
+
+  absl::Duration begin_;
+  int64_t payload_before_ = 0;
+  int64_t payload_before_control_ = 0;
+};
+
+}  // namespace rz
+
+#endif  // RINGZERO_OPTIMIZER_STEP_PIPELINE_H_
