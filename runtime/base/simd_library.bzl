@@ -21,7 +21,7 @@ def simd_library(name, srcs, hdrs = [], deps = []):
 
     Each copy is compiled with RZ_SIMD_NAMESPACE defined as simd_portable, simd_avx2 or simd_avx512,
     and must keep all its code in that namespace: an inline function shared with other code could be
-    linked from the AVX-512 copy and then stop a processor that lacks it.
+    linked from the AVX-512 copy and then stop a processor that lacks it. NAME_symbols_test sees to it.
     """
     for level, options in _LEVELS.items():
         cc_library(
@@ -41,4 +41,17 @@ def simd_library(name, srcs, hdrs = [], deps = []):
         name = name,
         visibility = ["//visibility:private"],
         deps = [name + "_" + level for level in _LEVELS],
+    )
+    native.filegroup(
+        name = name + "_archives",
+        srcs = [name + "_" + level for level in _LEVELS],
+        output_group = "archive",
+        visibility = ["//visibility:private"],
+    )
+    native.sh_test(
+        name = name + "_symbols_test",
+        size = "small",
+        srcs = ["//runtime/base:simd_symbols_test.sh"],
+        args = ["$(locations %s_archives)" % name],
+        data = [name + "_archives"],
     )
