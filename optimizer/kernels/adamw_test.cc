@@ -188,6 +188,30 @@ TEST_P(AdamWTest, SameBitsAsPortableForAnyBitPatterns) {
   EXPECT_EQ(run(level()), run(SimdLevel::kPortable));
 }
 
+TEST_P(AdamWTest, NanInOneInputIsCanonicalInEveryOutputThatDependsOnIt) {
+  const float nan = std::bit_cast<float>(0xff812345u);  // signaling, negative, with a payload
+  const auto canonical = [](float x) { return std::bit_cast<uint32_t>(x) == 0x7fc00000u; };
+  constexpr size_t kCount = 37;
+  for (size_t i = 0; i < kCount; ++i) {
+    Shard by_gradient(gradient(), working(), kCount, 0, 6);
+    ConvertFromFloat(gradient(),
+                     static_cast<char*>(by_gradient.gradient()) + i * SizeOf(gradient()), &nan, 1);
+    by_gradient.Update(Kernel(level()), StepNumber(1));
+    EXPECT_TRUE(canonical(by_gradient.m()[i]));
+    EXPECT_TRUE(canonical(by_gradient.v()[i]));
+    EXPECT_TRUE(canonical(by_gradient.master()[i]));
+    EXPECT_TRUE(std::isnan(Shard::Floats(working(), by_gradient.working(), kCount)[i]));
+
+    Shard by_state(gradient(), working(), kCount, 0, 6);
+    by_state.v()[i] = -1.0f;  // whose root the processor answers with a negative NaN
+    by_state.master()[(i + 1) % kCount] = nan;
+    by_state.Update(Kernel(level()), StepNumber(1));
+    EXPECT_TRUE(canonical(by_state.master()[i]));
+    EXPECT_TRUE(canonical(by_state.master()[(i + 1) % kCount]));
+    EXPECT_TRUE(std::isfinite(by_state.m()[i]));
+  }
+}
+
 TEST_P(AdamWTest, BitsOfAnElementDoNotDependOnItsPlace) {
   constexpr size_t kCount = 150;
   const AdamW kernel = Kernel(level());
