@@ -1,0 +1,119 @@
+// Job: how a program becomes a rank. It reads who it is from the environment, meets the others at
+// the rendezvous, connects the transport, and from then on carries the rendezvous's verdict to the
+// transport, so that no rank waits for a dead one.
+//
+//   RZ_ASSIGN_OR_RETURN(JobEnvironment environment, JobEnvironment::FromProcess());
+//   RZ_ASSIGN_OR_RETURN(auto job, Job::Join(environment, std::move(transport), {}));
+//   ... collectives over job->transport() ...
+//   if (!status.ok()) return job->Verdict(status);
+//   return job->Leave();
+#ifndef RINGZERO_RUNTIME_JOB_H_
+#define RINGZERO_RUNTIME_JOB_H_
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "runtime/base/types.h"
+#include "runtime/transport/transport.h"
+
+namespace rz {
+
+class RendezvousClient;
+
+// What the environment says about this process. Hand-started workers set only RZ_RENDEZVOUS and
+// RZ_WORLD_SIZE; rz_run sets all.
+struct JobEnvironment {
+  std::string rendezvous;         // RZ_RENDEZVOUS, HOST:PORT; empty: alone, a world of one
+  std::string job = "default";    // RZ_JOB
+  int world_size = 1;             // RZ_WORLD_SIZE
+  std::optional<Rank> rank;       // RZ_RANK; otherwise the rendezvous gives one
+  std::optional<int> local_rank;  // RZ_LOCAL_RANK
+  std::string token_file;         // RZ_TOKEN_FILE
+
+  // `get` is as getenv: null where a variable is not set. An empty variable counts as not set.
+  //   InvalidArgument  a number that is none or out of range, a rank outside the world, a world
+  //                    without a rendezvous or the reverse; the message names variable and value
+  static absl::StatusOr<JobEnvironment> Parse(const std::function<const char*(const char*)>& get);
+
+  // Parse(getenv).
+  static absl::StatusOr<JobEnvironment> FromProcess();
+};
+
+struct JobOptions {
+  // How long an unreachable rendezvous is tried, and how long the others are waited for.
+  absl::Duration connect_timeout = absl::Seconds(60);
+  absl::Duration join_timeout = absl::Seconds(300);
+
+  // Of everything in which the ranks must agree (0: nothing); a rank with another one is refused.
+  uint64_t config_hash = 0;
+
+  // How long Verdict waits for the rendezvous before this rank's own guess is reported.
+  absl::Duration verdict_wait = absl::Seconds(2);
+};
+
+// A rank of a job. One owner thread, except that verdict callbacks and reports are thread-safe.
+class Job {
+ public:
+  // Waits until all ranks have come, then connects `transport`. The log lines of this process carry
+  // its rank from here on.
+  //   Unavailable         the rendezvous cannot be reached (the message has its address and the
+  //                       time waited), a peer cannot be reached, or another rank has failed
+  //   DeadlineExceeded    not all ranks came; the message lists those that are missing
+  //   AlreadyExists       another live process has this rank
+  //   FailedPrecondition  world size, protocol version or config hash differ from the others'
+  //   InvalidArgument     a rank outside the world, or what transport->Connect refuses
+  //   Unauthenticated, PermissionDenied   token missing or wrong
+  static absl::StatusOr<std::unique_ptr<Job>> Join(const JobEnvironment& environment,
+                                                   std::unique_ptr<Transport> transport,
+                                                   const JobOptions& options);
+
+  // Leaves, unless it has left or failed: a rank that ends because of an error calls Verdict or
+  // ReportFailure first, or the others believe that it is done.
+  ~Job();
+
+  Job(const Job&) = delete;
+  Job& operator=(const Job&) = delete;
+
+  Rank rank() const { return transport_->rank(); }
+  int world_size() const { return transport_->world_size(); }
+  Epoch epoch() const { return epoch_; }
+  Transport* transport() { return transport_.get(); }
+
+  // Waits until every rank has called this with the same id. OK at once in a world of one.
+  //   DeadlineExceeded  not all came; the message lists those that are missing
+  //   InvalidArgument   the ranks disagree about the barrier
+  //   Unavailable       a rank has failed; the message is the verdict
+  absl::Status Barrier(const std::string& id, absl::Duration timeout);
+
+  // Tells the others that this rank has failed and why. Returns at once where they know already.
+  void ReportFailure(const absl::Status& cause);
+
+  // What the job failed of. A rank that sees an error mostly sees a consequence (a broken link), so
+  // the rendezvous is waited for up to `wait` (options.verdict_wait); where it says nothing,
+  // `local` is reported as this rank's failure, and the verdict that comes of it returned.
+  absl::Status Verdict(const absl::Status& local);
+  absl::Status Verdict(const absl::Status& local, absl::Duration wait);
+
+  // Says that this rank is done; the others go on. Called once, also by the destructor.
+  //   Unavailable  the rendezvous cannot be told
+  absl::Status Leave();
+
+ private:
+  Job(std::unique_ptr<Transport> transport, const JobOptions& options);
+
+  const JobOptions options_;
+  Epoch epoch_ = Epoch(1);
+  std::unique_ptr<Transport> transport_;
+  // After the transport: its thread calls transport_->Abort and ends first.
+  std::unique_ptr<RendezvousClient> client_;  // null in a world of one
+};
+
+}  // namespace rz
+
+#endif  // RINGZERO_RUNTIME_JOB_H_

@@ -1,0 +1,295 @@
+#include "runtime/rendezvous/client.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <map>
+#include <random>
+#include <thread>
+#include <utility>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/strings/ascii.h"
+#include "absl/strings/str_cat.h"
+#include "absl/synchronization/mutex.h"
+#include "runtime/base/clock.h"
+#include "runtime/base/log.h"
+#include "runtime/base/status_macros.h"
+#include "runtime/rendezvous/connection.h"
+#include "runtime/rendezvous/grpc_status.h"
+
+namespace rz {
+namespace {
+
+namespace pb = ::ringzero::rendezvous::v1;
+
+Deadline After(absl::Duration timeout) { return Deadline::After(*Clock::Steady(), timeout); }
+
+// Longest wait for a Leave that a destructor makes.
+constexpr absl::Duration kLastWords = absl::Seconds(2);
+
+uint64_t RandomIncarnation() {
+  std::random_device source;
+  uint64_t value = 0;
+  while (value == 0) value = (uint64_t{source()} << 32) | source();
+  return value;
+}
+
+std::string HostName() {
+  char name[limits::kMaxHostBytes + 1] = {};
+  if (gethostname(name, sizeof(name) - 1) != 0 || name[0] == '\0') return "unknown";
+  return name;
+}
+
+// `text` as the server takes it: one line of ASCII within the limit, never empty.
+std::string OneLine(std::string text) {
+  if (text.size() > limits::kMaxDetailBytes) text.resize(limits::kMaxDetailBytes);
+  for (char& c : text) {
+    if (!absl::ascii_isprint(static_cast<unsigned char>(c))) c = ' ';
+  }
+  return text.empty() ? "no reason given" : text;
+}
+
+std::optional<Verdict> ReadVerdict(bool has_verdict, const pb::Verdict& verdict) {
+  if (!has_verdict) return std::nullopt;
+  return Verdict{Epoch(verdict.epoch()), Rank(verdict.rank()), verdict.message()};
+}
+
+pb::JoinRequest MakeJoinRequest(const RendezvousClientOptions& options, uint64_t incarnation) {
+  pb::JoinRequest request;
+  request.mutable_protocol()->set_major(limits::kProtocolMajor);
+  request.mutable_protocol()->set_minor(limits::kProtocolMinor);
+  request.set_job(options.job);
+  request.set_world_size(options.world_size);
+  if (options.wanted_rank.has_value()) request.set_wanted_rank(*options.wanted_rank);
+  request.set_incarnation(incarnation);
+  request.set_address(options.worker_address);
+  request.set_host(options.host.empty() ? HostName() : options.host);
+  if (options.local_index.has_value()) request.set_local_index(*options.local_index);
+  request.set_config_hash(options.config_hash);
+  return request;
+}
+
+class GrpcClient : public RendezvousClient {
+ public:
+  explicit GrpcClient(std::unique_ptr<Connection> connection)
+      : connection_(std::move(connection)) {}
+
+  ~GrpcClient() override {
+    bool leave = false;
+    {
+      absl::MutexLock lock(&mutex_);
+      leave = watcher_.joinable() && !left_ && !failed_ && !verdict_.has_value();
+    }
+    if (leave) {
+      if (const absl::Status status = LeaveWithin(kLastWords); !status.ok()) {
+        Log(LogLevel::kInfo, "could not leave the rendezvous: ", status.ToString());
+      }
+    }
+    connection_->Stop();
+    if (watcher_.joinable()) watcher_.join();
+  }
+
+  absl::Status JoinJob(const RendezvousClientOptions& options) {
+    pb::JoinRequest request = MakeJoinRequest(options, RandomIncarnation());
+    const Deadline give_up = After(options.join_timeout + options.connect_timeout);
+    pb::JoinResponse response;
+    RZ_RETURN_IF_ERROR(connection_->Call(
+        // The server's own deadline comes first: its answer lists who is missing.
+        Deadline(give_up.at() + limits::kRpcTimeout),
+        [&](Connection::Stub& stub, grpc::ClientContext* context) {
+          const absl::Duration left =
+              std::min(give_up.Remaining(*Clock::Steady()), options.join_timeout);
+          request.set_timeout_ms(std::max<int64_t>(1, absl::ToInt64Milliseconds(left)));
+          return stub.Join(context, request, &response);
+        }));
+    member_.set_job(request.job());
+    member_.set_epoch(response.epoch());
+    member_.set_rank(response.rank());
+    member_.set_incarnation(request.incarnation());
+    RZ_RETURN_IF_ERROR(ReadAddresses(options, response));
+    watcher_ = std::thread([this] { WatchForVerdict(); });
+    return absl::OkStatus();
+  }
+
+  Rank rank() const override { return Rank(member_.rank()); }
+  Epoch epoch() const override { return Epoch(member_.epoch()); }
+  const std::vector<std::string>& addresses() const override { return addresses_; }
+
+  absl::Status Barrier(const std::string& id, absl::Duration timeout,
+                       const std::vector<Rank>& participants) override {
+    pb::BarrierRequest request;
+    *request.mutable_member() = member_;
+    request.set_id(id);
+    for (Rank rank : participants) request.add_participants(rank.value());
+    {
+      absl::MutexLock lock(&mutex_);
+      request.set_counter(passes_[id]);
+    }
+    const Deadline give_up = After(timeout);
+    pb::BarrierResponse response;
+    RZ_RETURN_IF_ERROR(connection_->Call(
+        Deadline(give_up.at() + limits::kRpcTimeout),
+        [&](Connection::Stub& stub, grpc::ClientContext* context) {
+          const absl::Duration left = give_up.Remaining(*Clock::Steady());
+          request.set_timeout_ms(std::max<int64_t>(1, absl::ToInt64Milliseconds(left)));
+          return stub.Barrier(context, request, &response);
+        }));
+    absl::MutexLock lock(&mutex_);
+    ++passes_[id];
+    return absl::OkStatus();
+  }
+
+  absl::Status ReportFailure(Rank failed, const std::string& detail) override {
+    pb::ReportFailureRequest request;
+    request.set_job(member_.job());
+    request.set_epoch(member_.epoch());
+    request.set_rank(failed.value());
+    const bool self = failed.value() == member_.rank();
+    request.set_kind(self ? pb::FAILURE_KIND_SELF : pb::FAILURE_KIND_PEER);
+    request.set_detail(OneLine(detail));
+    *request.mutable_reporter() = member_;
+    pb::ReportFailureResponse response;
+    if (self) {
+      absl::MutexLock lock(&mutex_);
+      failed_ = true;
+    }
+    return connection_->Call(After(limits::kRpcTimeout),
+                             [&](Connection::Stub& stub, grpc::ClientContext* context) {
+                               return stub.ReportFailure(context, request, &response);
+                             });
+  }
+
+  absl::Status Leave() override { return LeaveWithin(limits::kRpcTimeout); }
+
+  void SetVerdictCallback(std::function<void(const absl::Status&)> callback) override {
+    std::optional<absl::Status> known;
+    {
+      absl::MutexLock lock(&mutex_);
+      known = verdict_;
+      if (!known.has_value()) callback_ = std::move(callback);
+    }
+    if (known.has_value()) callback(*known);
+  }
+
+  std::optional<absl::Status> WaitForVerdict(absl::Duration timeout) override {
+    absl::MutexLock lock(&mutex_);
+    const auto decided = [this]()
+                             ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return verdict_.has_value(); };
+    mutex_.AwaitWithTimeout(absl::Condition(&decided), timeout);
+    return verdict_;
+  }
+
+ private:
+  absl::Status ReadAddresses(const RendezvousClientOptions& options,
+                             const pb::JoinResponse& first) {
+    addresses_.assign(first.addresses().begin(), first.addresses().end());
+    const auto world_size = static_cast<size_t>(options.world_size);
+    while (addresses_.size() < world_size) {
+      pb::PeersRequest request;
+      *request.mutable_member() = member_;
+      request.set_first_rank(static_cast<int32_t>(addresses_.size()));
+      pb::PeersResponse page;
+      RZ_RETURN_IF_ERROR(connection_->Call(
+          After(limits::kRpcTimeout), [&](Connection::Stub& stub, grpc::ClientContext* context) {
+            return stub.Peers(context, request, &page);
+          }));
+      if (page.addresses().empty()) break;
+      addresses_.insert(addresses_.end(), page.addresses().begin(), page.addresses().end());
+    }
+    if (addresses_.size() == world_size) return absl::OkStatus();
+    return absl::InternalError(absl::StrCat("the rendezvous gave ", addresses_.size(),
+                                            " addresses for a world of ", world_size));
+  }
+
+  absl::Status LeaveWithin(absl::Duration timeout) {
+    {
+      absl::MutexLock lock(&mutex_);
+      if (left_) return absl::OkStatus();
+    }
+    pb::LeaveRequest request;
+    *request.mutable_member() = member_;
+    pb::LeaveResponse response;
+    RZ_RETURN_IF_ERROR(connection_->Call(After(timeout),
+                                         [&](Connection::Stub& stub, grpc::ClientContext* context) {
+                                           return stub.Leave(context, request, &response);
+                                         }));
+    absl::MutexLock lock(&mutex_);
+    left_ = true;
+    return absl::OkStatus();
+  }
+
+  // The watcher thread: ends with the verdict, with Leave, or with Stop.
+  void WatchForVerdict() {
+    pb::WatchRequest request;
+    *request.mutable_member() = member_;
+    pb::WatchResponse response;
+    const absl::Status status = connection_->Call(
+        Deadline::InfiniteFuture(), [&](Connection::Stub& stub, grpc::ClientContext* context) {
+          return stub.Watch(context, request, &response);
+        });
+    if (status.code() == absl::StatusCode::kCancelled) return;
+    if (!status.ok()) {
+      SetVerdict(
+          absl::UnavailableError(absl::StrCat("rank ", member_.rank(), " lost the rendezvous at ",
+                                              connection_->address(), ": ", status.message())));
+    } else if (response.has_verdict()) {
+      SetVerdict(absl::UnavailableError(response.verdict().message()));
+    }
+  }
+
+  void SetVerdict(const absl::Status& verdict) {
+    std::function<void(const absl::Status&)> callback;
+    {
+      absl::MutexLock lock(&mutex_);
+      verdict_ = verdict;
+      callback = std::move(callback_);
+    }
+    if (callback != nullptr) callback(verdict);
+  }
+
+  const std::unique_ptr<Connection> connection_;
+  pb::Member member_;  // constant once joined, as are the addresses
+  std::vector<std::string> addresses_;
+  std::thread watcher_;
+
+  absl::Mutex mutex_;
+  bool left_ ABSL_GUARDED_BY(mutex_) = false;
+  bool failed_ ABSL_GUARDED_BY(mutex_) = false;                    // has reported its own failure
+  std::map<std::string, int64_t> passes_ ABSL_GUARDED_BY(mutex_);  // of barriers, by id
+  std::optional<absl::Status> verdict_ ABSL_GUARDED_BY(mutex_);
+  std::function<void(const absl::Status&)> callback_ ABSL_GUARDED_BY(mutex_);
+};
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<RendezvousClient>> RendezvousClient::Join(
+    const RendezvousClientOptions& options) {
+  RZ_ASSIGN_OR_RETURN(
+      std::unique_ptr<Connection> connection,
+      Connection::Create(options.address, options.token_file, options.connect_timeout));
+  auto client = std::make_unique<GrpcClient>(std::move(connection));
+  RZ_RETURN_IF_ERROR(client->JoinJob(options));
+  return std::unique_ptr<RendezvousClient>(std::move(client));
+}
+
+absl::StatusOr<std::optional<Verdict>> ReportEndedProcess(const std::string& address,
+                                                          const std::string& token_file,
+                                                          const std::string& job, Rank rank,
+                                                          const std::string& detail) {
+  RZ_ASSIGN_OR_RETURN(std::unique_ptr<Connection> connection,
+                      Connection::Create(address, token_file, limits::kRpcTimeout));
+  pb::ReportFailureRequest request;
+  request.set_job(job);
+  request.set_rank(rank.value());
+  request.set_kind(pb::FAILURE_KIND_ENDED);
+  request.set_detail(OneLine(detail));
+  pb::ReportFailureResponse response;
+  RZ_RETURN_IF_ERROR(connection->Call(After(limits::kRpcTimeout),
+                                      [&](Connection::Stub& stub, grpc::ClientContext* context) {
+                                        return stub.ReportFailure(context, request, &response);
+                                      }));
+  return ReadVerdict(response.has_verdict(), response.verdict());
+}
+
+}  // namespace rz

@@ -1,0 +1,91 @@
+// RendezvousClient: a rank's side of the rendezvous.
+#ifndef RINGZERO_RUNTIME_RENDEZVOUS_CLIENT_H_
+#define RINGZERO_RUNTIME_RENDEZVOUS_CLIENT_H_
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "runtime/base/types.h"
+#include "runtime/rendezvous/limits.h"
+#include "runtime/rendezvous/membership_types.h"
+
+namespace rz {
+
+struct RendezvousClientOptions {
+  std::string address;     // HOST:PORT of the server
+  std::string token_file;  // empty: none
+
+  // How long an unreachable server is tried: at first, and again whenever it is lost.
+  absl::Duration connect_timeout = absl::Seconds(60);
+
+  std::string job = "default";
+  int64_t world_size = 1;
+  std::optional<int64_t> wanted_rank;
+  std::optional<int64_t> local_index;
+  std::string worker_address;  // for the other ranks
+  std::string host;            // empty: this machine's name
+  uint64_t config_hash = 0;
+  absl::Duration join_timeout = limits::kDefaultJoinTimeout;
+};
+
+// A rank that has joined. Thread-safe. A thread of its own waits for the verdict.
+class RendezvousClient {
+ public:
+  // Waits until all ranks have come. A connection that breaks meanwhile is made anew.
+  //   InvalidArgument   options.address is no HOST:PORT; also as Membership::Join
+  //   Unavailable       the server cannot be reached (the message has its address and the time
+  //                     waited), or a rank failed before all had come
+  //   Unauthenticated, PermissionDenied   the server wants a token, or another one
+  //   otherwise         as ReadTokenFile and Membership::Join
+  static absl::StatusOr<std::unique_ptr<RendezvousClient>> Join(
+      const RendezvousClientOptions& options);
+
+  // Leaves unless it has left or the job has failed, and waits for the thread to end.
+  virtual ~RendezvousClient() = default;
+
+  virtual Rank rank() const = 0;
+  virtual Epoch epoch() const = 0;
+  virtual const std::vector<std::string>& addresses() const = 0;  // of all ranks, by rank
+
+  // Waits until all participants (empty: all ranks) have called this with the same id as often.
+  //   DeadlineExceeded  not all came; the message lists the missing ranks
+  //   InvalidArgument   the ranks disagree about the barrier; the message has the difference
+  //   Unavailable       the job has failed, or the server was lost
+  virtual absl::Status Barrier(const std::string& id, absl::Duration timeout,
+                               const std::vector<Rank>& participants) = 0;
+
+  // Says that this rank (`rank` is its own), or another one as far as this one sees, has failed.
+  // OK where it was heard, whether or not it was the first cause.
+  virtual absl::Status ReportFailure(Rank rank, const std::string& detail) = 0;
+
+  // Says that this rank is done. Idempotent.
+  virtual absl::Status Leave() = 0;
+
+  // `callback` is called once, when the job has failed, with Unavailable and the verdict's message;
+  // also when the server stays unreachable for options.connect_timeout or no longer knows the job.
+  // At once, in this call, where that has happened already; otherwise from the client's thread. It
+  // must not destroy the client. Called once at most.
+  virtual void SetVerdictCallback(std::function<void(const absl::Status&)> callback) = 0;
+
+  // The verdict, waited for up to `timeout`; nothing where there was none by then.
+  virtual std::optional<absl::Status> WaitForVerdict(absl::Duration timeout) = 0;
+};
+
+// What a launcher tells a server it does not run itself: that the process of `rank` has ended.
+// Returns the verdict by now, where there is one. Codes as RendezvousClient::Join and
+// Membership::ReportFailure.
+absl::StatusOr<std::optional<Verdict>> ReportEndedProcess(const std::string& address,
+                                                          const std::string& token_file,
+                                                          const std::string& job, Rank rank,
+                                                          const std::string& detail);
+
+}  // namespace rz
+
+#endif  // RINGZERO_RUNTIME_RENDEZVOUS_CLIENT_H_

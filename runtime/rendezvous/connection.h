@@ -1,0 +1,70 @@
+// Connection: one channel to the rendezvous server, with the token, deadlines and retries every
+// call needs. Knows gRPC; used by the client only.
+#ifndef RINGZERO_RUNTIME_RENDEZVOUS_CONNECTION_H_
+#define RINGZERO_RUNTIME_RENDEZVOUS_CONNECTION_H_
+
+#include <grpcpp/grpcpp.h>
+
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/synchronization/mutex.h"
+#include "absl/time/time.h"
+#include "proto/rendezvous.grpc.pb.h"
+#include "runtime/base/clock.h"
+
+namespace rz {
+
+// Thread-safe.
+class Connection {
+ public:
+  using Stub = ringzero::rendezvous::v1::Rendezvous::Stub;
+  using CallFunction = std::function<grpc::Status(Stub&, grpc::ClientContext*)>;
+
+  // Does not connect yet.
+  //   InvalidArgument  `address` is no HOST:PORT
+  //   otherwise        as ReadTokenFile
+  static absl::StatusOr<std::unique_ptr<Connection>> Create(const std::string& address,
+                                                            const std::string& token_file,
+                                                            absl::Duration connect_timeout);
+
+  // Makes a call, again whenever the server is not reached, until `deadline`. Each time the server
+  // is tried for connect_timeout at most.
+  //   Unavailable  (without verdict) not reached; the message has the address and the time waited
+  //   Cancelled    Stop was called
+  //   otherwise    what the server answered
+  absl::Status Call(Deadline deadline, const CallFunction& call);
+
+  // Ends every call, now and from now on.
+  void Stop();
+
+  const std::string& address() const { return address_; }
+
+ private:
+  Connection(std::string address, std::string token, absl::Duration connect_timeout);
+
+  // Waits for a connection; Unavailable as in Call.
+  absl::Status WaitUntilConnected(Deadline deadline);
+  absl::Status CallOnce(Deadline deadline, const CallFunction& call);
+  bool Stopped();
+  // Waits `pause`; false where Stop came.
+  bool Pause(absl::Duration pause);
+
+  const std::string address_;
+  const std::string token_;
+  const absl::Duration connect_timeout_;
+  std::shared_ptr<grpc::Channel> channel_;
+  std::unique_ptr<Stub> stub_;
+
+  absl::Mutex mutex_;
+  bool stopped_ ABSL_GUARDED_BY(mutex_) = false;
+  std::vector<grpc::ClientContext*> active_ ABSL_GUARDED_BY(mutex_);
+};
+
+}  // namespace rz
+
+#endif  // RINGZERO_RUNTIME_RENDEZVOUS_CONNECTION_H_

@@ -1,0 +1,29 @@
+// HOST:PORT as people write it.
+#ifndef RINGZERO_RUNTIME_RENDEZVOUS_ENDPOINT_H_
+#define RINGZERO_RUNTIME_RENDEZVOUS_ENDPOINT_H_
+
+#include <string>
+
+#include "absl/status/statusor.h"
+
+namespace rz {
+
+struct Endpoint {
+  std::string host;  // without brackets
+  int port = 0;
+
+  // "host:1234"; an IPv6 address in brackets.
+  std::string ToString() const;
+};
+
+// "localhost:1234", "10.0.0.1:1234", "[::1]:1234".
+//   InvalidArgument  no host, no port, or a port outside 0 to 65535
+absl::StatusOr<Endpoint> ParseEndpoint(const std::string& text);
+
+// Whether everything `host` stands for is reachable from this machine only.
+//   InvalidArgument  the name does not resolve
+absl::StatusOr<bool> IsLoopback(const std::string& host);
+
+}  // namespace rz
+
+#endif  // RINGZERO_RUNTIME_RENDEZVOUS_ENDPOINT_H_

@@ -1,0 +1,97 @@
+// What goes into Membership and what comes out: plain values.
+#ifndef RINGZERO_RUNTIME_RENDEZVOUS_MEMBERSHIP_TYPES_H_
+#define RINGZERO_RUNTIME_RENDEZVOUS_MEMBERSHIP_TYPES_H_
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/time/time.h"
+#include "runtime/base/types.h"
+#include "runtime/rendezvous/limits.h"
+
+namespace rz {
+
+// Names a request until it is answered; chosen by the caller, unique among the unanswered ones.
+using Ticket = uint64_t;
+
+// A rank of one epoch, as one process holds it.
+struct MemberId {
+  std::string job;
+  Epoch epoch;
+  Rank rank;
+  Incarnation incarnation;
+};
+
+struct JoinRequest {
+  std::string job;
+  int64_t world_size = 0;
+  std::optional<int64_t> wanted_rank;
+  Incarnation incarnation;  // not 0
+  std::string address;      // opaque, for the other ranks
+  std::string host;
+  std::optional<int64_t> local_index;  // position among the ranks of its host
+  uint32_t protocol_major = limits::kProtocolMajor;
+  uint32_t protocol_minor = limits::kProtocolMinor;
+  uint64_t config_hash = 0;
+  absl::Duration timeout = limits::kDefaultJoinTimeout;
+};
+
+struct BarrierRequest {
+  MemberId member;
+  std::string id;
+  int64_t counter = 0;             // how often this rank has passed a barrier of this id
+  std::vector<Rank> participants;  // ascending, without repetition; empty: all
+  absl::Duration timeout = limits::kDefaultBarrierTimeout;
+};
+
+enum class FailureKind {
+  kEnded,  // a launcher saw the process end
+  kSelf,   // a rank gives itself up
+  kPeer,   // a rank cannot reach another one
+};
+
+struct FailureReport {
+  std::string job;
+  std::optional<Epoch> epoch;  // none: whatever epoch the job is in
+  Rank rank;                   // who has failed
+  FailureKind kind = FailureKind::kEnded;
+  std::string detail;
+  std::optional<MemberId> reporter;  // none for a launcher
+};
+
+// Why a job has failed: the first cause, the same for all.
+struct Verdict {
+  Epoch epoch;
+  Rank rank;
+  std::string message;
+
+  absl::Status ToStatus() const { return absl::UnavailableError(message); }
+};
+
+using Addresses = std::vector<std::string>;  // by rank
+
+struct Assignment {
+  Rank rank;
+  Epoch epoch;
+  std::shared_ptr<const Addresses> addresses;
+};
+
+// The answer to a request. Each request gets exactly one, at once or later.
+struct Reply {
+  Ticket ticket = 0;
+  absl::Status status;
+  std::optional<Assignment> assignment = std::nullopt;  // of a Join that is OK
+  // Where `status` tells of a failed job; also of a Watch that is OK but whose rank has not left,
+  // and of a ReportFailure that is OK where the job has failed by now.
+  std::optional<Verdict> verdict = std::nullopt;
+};
+
+using Replies = std::vector<Reply>;
+
+}  // namespace rz
+
+#endif  // RINGZERO_RUNTIME_RENDEZVOUS_MEMBERSHIP_TYPES_H_
