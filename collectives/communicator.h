@@ -2,9 +2,10 @@
 //
 // Every rank calls the same operations in the same order with the same counts, dtypes and ops. An
 // operation starts at its call, moves whenever anything on the communicator is polled or waited
-// for, and ends with a status; several may be in flight. Wait has a deadline always. After the first
-// failure the communicator is failed for good: every operation under way and every later call
-// returns that first cause, and buffers of operations under way hold unspecified bytes.
+// for, and ends with a status; several may be in flight. Wait has a deadline always. After the
+// first failure the communicator is failed for good, and its transport with it: every operation
+// under way and every later call returns that first cause, and buffers of operations under way hold
+// unspecified bytes.
 //
 // Counts are elements, 64-bit, and may be zero or anything else. Memory belongs to the operation
 // until it has completed. Threads: one owner thread calls everything; Abort may come from any.
@@ -15,6 +16,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <string_view>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -39,10 +41,11 @@ struct CommunicatorOptions {
   absl::Duration operation_timeout = absl::Seconds(300);
 
   // A lane carries at most this many bytes of one rank's chunk (a bound for scratch, and the grain
-  // in which transfer and reduction overlap). Results do not depend on it.
+  // in which transfer and reduction overlap). At least 64. Results do not depend on it, but all
+  // ranks give the same.
   size_t slice_bytes = size_t{256} << 10;
 
-  // Lanes of one operation that may be under way together.
+  // Lanes of one operation that may be under way together: 1 .. 64.
   int lanes_in_flight = 4;
 
   // Distinguishes communicators over the same transport: 0 .. 255.
@@ -63,17 +66,22 @@ class Operation;
 class Communicator {
  public:
   // The transport is connected and outlives the communicator.
-  //   InvalidArgument  an option that cannot be (unknown algorithm, one that breaks the mode)
+  //   InvalidArgument  an option that cannot be (unknown algorithm, one that breaks the mode, a
+  //                    number out of its range)
   static absl::StatusOr<std::unique_ptr<Communicator>> Create(Transport* transport,
                                                               CommunicatorOptions options);
+
+  // Operations still under way are cancelled, and the transport with them.
   ~Communicator();
 
   Rank rank() const;
   int world_size() const;
 
-  // Non-blocking forms. An error to be seen before any traffic (null buffer, overlap other than in
-  // place, count whose bytes overflow, avg on integers) comes back at once as InvalidArgument and
-  // leaves the communicator usable.
+  // Non-blocking forms.
+  //   InvalidArgument  seen before any traffic: null buffer, overlap other than in place, negative
+  //                    count or one whose bytes overflow, root outside the world, avg of integers.
+  //                    The communicator stays usable
+  //   otherwise        the first cause of failure
 
   // recv[i] = op over all ranks of send[i], i < count. In place where send == recv.
   absl::StatusOr<Operation> StartAllReduce(const void* send, void* recv, int64_t count, DType dtype,
@@ -126,7 +134,8 @@ class Communicator {
   std::unique_ptr<Impl> impl_;
 };
 
-// A started operation. Movable; dropping one that is under way lets it go on (its memory must stay).
+// A started operation: a handle, to be used while its communicator lives. Dropping one that is
+// under way lets the operation go on (its memory must stay).
 class Operation {
  public:
   // Moves everything on the communicator a bit; true when this operation has completed. Never
@@ -138,8 +147,10 @@ class Operation {
   // The result once done; FailedPrecondition before.
   absl::Status status() const;
 
-  // Polls and sleeps until done. DeadlineExceeded fails the communicator: this rank's part cannot
-  // be taken back.
+  // Polls and sleeps until done, and returns the result.
+  //   DeadlineExceeded  not done in time; the message says what it waits for. Fails the
+  //                     communicator: this rank's part cannot be taken back
+  //   otherwise         the first cause of failure
   absl::Status Wait(absl::Duration timeout);
   // With the communicator's operation_timeout.
   absl::Status Wait();

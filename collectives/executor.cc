@@ -1,0 +1,364 @@
+// 1. Start puts an operation at the end of the list; AdmitLanes gives free slots to the oldest
+//    operations that have lanes left.
+// 2. A lane posts all transfers of its round. Each completion (OnComplete) counts down; at zero the
+//    slot is ready.
+// 3. Poll lets the transport deliver completions, then advances the ready slots: local steps, next
+//    round. A lane that is through frees its slot for the next one.
+#include "collectives/executor.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "collectives/limits.h"
+#include "runtime/base/status_macros.h"
+
+namespace rz {
+namespace {
+
+constexpr int kTokenSlotShift = 32;
+
+bool IsData(TransferKind kind) {
+  return kind == TransferKind::kSend || kind == TransferKind::kRecv;
+}
+
+bool IsOutgoing(TransferKind kind) {
+  return kind == TransferKind::kSend || kind == TransferKind::kSignal;
+}
+
+}  // namespace
+
+Executor::Executor(Transport* transport, uint32_t communicator_id, int lanes_in_flight)
+    : transport_(transport),
+      communicator_id_(communicator_id),
+      lanes_in_flight_(lanes_in_flight),
+      slots_(static_cast<size_t>(lanes_in_flight) * kOperationsWithFullLanes) {
+  ready_.reserve(slots_.size());
+  advancing_.reserve(slots_.size());
+}
+
+int Executor::NewOperation() {
+  if (free_operations_.empty()) {
+    operations_.emplace_back();
+    return static_cast<int>(operations_.size()) - 1;
+  }
+  const int index = free_operations_.back();
+  free_operations_.pop_back();
+  return index;
+}
+
+void Executor::Start(int64_t number, const Plan& plan, const void* input, void* output) {
+  const int index = NewOperation();
+  RunningOperation& operation = operations_[index];
+  operation.number = number;
+  operation.plan = plan;
+  operation.input = static_cast<const std::byte*>(input);
+  operation.output = static_cast<std::byte*>(output);
+  operation.next_lane = 0;
+  operation.lanes_done = 0;
+  operation.lanes_active = 0;
+  order_.push_back(index);
+  AdmitLanes();
+  Retire();
+}
+
+int Executor::Poll() {
+  const int completions = transport_->Progress();
+  if (abort_requested()) Fail(abort_cause());
+  if (!transfer_failure_.ok()) Fail(transfer_failure_);
+  advancing_.swap(ready_);
+  for (int slot : advancing_) AdvanceLane(slot);
+  advancing_.clear();
+  AdmitLanes();
+  Retire();
+  return completions;
+}
+
+const Executor::RunningOperation* Executor::Find(int64_t number) const {
+  for (int index : order_) {
+    if (operations_[index].number == number) return &operations_[index];
+  }
+  return nullptr;
+}
+
+bool Executor::IsDone(int64_t number) const { return Find(number) == nullptr; }
+
+absl::Status Executor::ResultOf(int64_t number) const {
+  const bool broken = std::find(failed_operations_.begin(), failed_operations_.end(), number) !=
+                      failed_operations_.end();
+  return broken ? failure_ : absl::OkStatus();
+}
+
+void Executor::Fail(const absl::Status& cause) {
+  if (failed()) return;
+  failure_ = cause;
+  for (int index : order_) failed_operations_.push_back(operations_[index].number);
+  transport_->Abort(cause);
+}
+
+void Executor::RequestAbort(const absl::Status& cause) {
+  {
+    absl::MutexLock lock(&abort_mutex_);
+    if (abort_requested_.load(std::memory_order_relaxed)) return;
+    abort_cause_ = cause;
+    abort_requested_.store(true, std::memory_order_release);
+  }
+  transport_->Abort(cause);
+  transport_->Wake();
+}
+
+absl::Status Executor::abort_cause() const {
+  if (!abort_requested()) return absl::OkStatus();
+  absl::MutexLock lock(&abort_mutex_);
+  return abort_cause_;
+}
+
+void Executor::Retire() {
+  if (failed()) {
+    if (pending_ == 0) order_.clear();
+    return;
+  }
+  const auto done = [this](int index) {
+    const RunningOperation& operation = operations_[index];
+    if (operation.lanes_done < operation.plan.lanes.lane_count()) return false;
+    free_operations_.push_back(index);
+    return true;
+  };
+  order_.erase(std::remove_if(order_.begin(), order_.end(), done), order_.end());
+}
+
+int Executor::FreeSlot() const {
+  for (size_t i = 0; i < slots_.size(); ++i) {
+    if (slots_[i].operation < 0) return static_cast<int>(i);
+  }
+  return -1;
+}
+
+void Executor::AdmitLanes() {
+  for (int index : order_) {
+    while (AdmitLane(index)) {
+    }
+  }
+}
+
+bool Executor::AdmitLane(int index) {
+  RunningOperation& operation = operations_[index];
+  if (failed() || operation.next_lane == operation.plan.lanes.lane_count() ||
+      operation.lanes_active == lanes_in_flight_) {
+    return false;
+  }
+  const int slot_index = FreeSlot();
+  if (slot_index < 0) return false;
+  if (absl::Status status = PrepareSlot(slots_[slot_index], index); !status.ok()) {
+    Fail(status);
+    return false;
+  }
+  ++operation.next_lane;
+  ++operation.lanes_active;
+  if (absl::Status status = PostRound(slot_index); !status.ok()) {
+    Fail(status);
+    return false;
+  }
+  if (slots_[slot_index].pending == 0) AdvanceLane(slot_index);
+  return true;
+}
+
+absl::Status Executor::PrepareSlot(LaneSlot& slot, int index) {
+  const RunningOperation& operation = operations_[index];
+  const size_t needed = operation.plan.ScratchBytes();
+  if (slot.scratch.size() < needed) {
+    RZ_ASSIGN_OR_RETURN(slot.scratch, Buffer::Allocate(needed, MemoryTag::kScratch));
+  }
+  slot.operation = index;
+  slot.lane = operation.next_lane;
+  slot.position = operation.plan.lanes.At(slot.lane);
+  slot.round = 0;
+  slot.pending = 0;
+  return absl::OkStatus();
+}
+
+void Executor::AdvanceLane(int slot_index) {
+  LaneSlot& slot = slots_[slot_index];
+  if (failed()) return;
+  RunningOperation& operation = operations_[slot.operation];
+  const std::vector<Round>& rounds = operation.plan.schedule->rounds;
+  while (slot.pending == 0) {
+    if (slot.round < rounds.size()) {
+      RunLocalSteps(slot);
+      ++slot.round;
+    }
+    if (slot.round == rounds.size()) {
+      ++operation.lanes_done;
+      --operation.lanes_active;
+      slot.operation = -1;
+      return;
+    }
+    if (absl::Status status = PostRound(slot_index); !status.ok()) {
+      Fail(status);
+      return;
+    }
+  }
+}
+
+absl::Status Executor::PostRound(int slot_index) {
+  LaneSlot& slot = slots_[slot_index];
+  const std::vector<Round>& rounds = operations_[slot.operation].plan.schedule->rounds;
+  if (slot.round == rounds.size()) return absl::OkStatus();
+  const size_t count = rounds[slot.round].transfers.size();
+  slot.transfers.assign(count, {});
+  for (size_t i = 0; i < count; ++i) {
+    if (absl::Status status = PostTransfer(slot_index, i); !status.ok()) {
+      return InContext(slot, i, status);
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Executor::PostTransfer(int slot_index, size_t transfer_index) {
+  LaneSlot& slot = slots_[slot_index];
+  const RunningOperation& operation = operations_[slot.operation];
+  const Plan& plan = operation.plan;
+  const Transfer& transfer = plan.schedule->rounds[slot.round].transfers[transfer_index];
+  std::byte* memory = nullptr;
+  size_t bytes = 0;
+  if (IsData(transfer.kind)) {
+    const int64_t elements = plan.lanes.Block(slot.position, transfer.block).count;
+    if (elements == 0) return absl::OkStatus();
+    bytes = static_cast<size_t>(elements) *
+            plan.arithmetic.SizeOfFormat(plan.schedule->FormatOf(transfer.ref));
+    memory = Address(slot, transfer.ref);
+  }
+  slot.transfers[transfer_index].bytes = bytes;
+  const Rank peer(transfer.peer);
+  const Tag tag = MakeTag(communicator_id_, static_cast<uint64_t>(operation.number),
+                          static_cast<uint64_t>(slot.lane));
+  const uint64_t token = (static_cast<uint64_t>(slot_index) << kTokenSlotShift) | transfer_index;
+  if (IsOutgoing(transfer.kind)) {
+    RZ_RETURN_IF_ERROR(
+        transport_->PostSend(peer, tag, absl::MakeConstSpan(memory, bytes), this, token));
+    CountPayload(plan.collective, bytes);
+  } else {
+    RZ_RETURN_IF_ERROR(transport_->PostRecv(peer, tag, absl::MakeSpan(memory, bytes), this, token));
+  }
+  slot.transfers[transfer_index].outstanding = true;
+  ++slot.pending;
+  ++pending_;
+  return absl::OkStatus();
+}
+
+void Executor::OnComplete(uint64_t token, const absl::Status& status, size_t bytes) {
+  const int slot_index = static_cast<int>(token >> kTokenSlotShift);
+  const size_t transfer_index = token & ((uint64_t{1} << kTokenSlotShift) - 1);
+  LaneSlot& slot = slots_[slot_index];
+  TransferState& transfer = slot.transfers[transfer_index];
+  transfer.outstanding = false;
+  --slot.pending;
+  --pending_;
+  if (failed() || !transfer_failure_.ok()) return;
+  if (!status.ok()) {
+    transfer_failure_ = InContext(slot, transfer_index, status);
+  } else if (bytes != transfer.bytes) {
+    transfer_failure_ =
+        InContext(slot, transfer_index,
+                  absl::FailedPreconditionError(absl::StrCat(
+                      "moved ", bytes, " bytes where this rank expected ", transfer.bytes,
+                      ": do all ranks call the same operations with the same counts and dtypes?")));
+  } else if (slot.pending == 0) {
+    ready_.push_back(slot_index);
+  }
+}
+
+void Executor::RunLocalSteps(const LaneSlot& slot) {
+  const Plan& plan = operations_[slot.operation].plan;
+  const Schedule& schedule = *plan.schedule;
+  for (const LocalStep& step : schedule.rounds[slot.round].local) {
+    const int64_t count = plan.lanes.Block(slot.position, step.block).count;
+    if (count == 0) continue;
+    const auto operand = [&](BlockRef ref) {
+      return Operand{Address(slot, ref), schedule.FormatOf(ref)};
+    };
+    const bool reduces = step.kind == LocalKind::kReduce || step.kind == LocalKind::kReduceFinish;
+    RunLocalStep(step.kind, operand(step.dst), operand(step.a),
+                 reduces ? operand(step.b) : Operand{}, static_cast<size_t>(count),
+                 plan.arithmetic);
+  }
+}
+
+std::byte* Executor::Address(const LaneSlot& slot, BlockRef ref) const {
+  const RunningOperation& operation = operations_[slot.operation];
+  const Plan& plan = operation.plan;
+  if (ref.place == Place::kScratch) return slot.scratch.data() + plan.SlotOffset(ref.index);
+  const bool input = ref.place == Place::kInput;
+  const bool shard = input ? plan.input_is_shard() : plan.output_is_shard();
+  const int64_t offset = shard ? plan.lanes.ShardOffset(slot.position)
+                               : plan.lanes.Block(slot.position, ref.index).offset;
+  // Inputs are only read; operands of both directions share one type.
+  std::byte* const base = input ? const_cast<std::byte*>(operation.input) : operation.output;
+  return base + static_cast<size_t>(offset) * SizeOf(plan.arithmetic.dtype);
+}
+
+void Executor::CountPayload(Collective collective, size_t bytes) {
+  const int64_t count = static_cast<int64_t>(bytes);
+  switch (collective) {
+    case Collective::kAllReduce:
+      counters_.all_reduce += count;
+      return;
+    case Collective::kReduceScatter:
+      counters_.reduce_scatter += count;
+      return;
+    case Collective::kAllGather:
+      counters_.all_gather += count;
+      return;
+    case Collective::kBroadcast:
+      counters_.broadcast += count;
+      return;
+    case Collective::kBarrier:
+      counters_.control += count;
+      return;
+  }
+}
+
+std::string Executor::DescribeOperation(int64_t number) const {
+  const RunningOperation* operation = Find(number);
+  return absl::StrCat("operation ", number, operation == nullptr ? "" : " (",
+                      operation == nullptr ? "" : operation->plan.Describe(),
+                      operation == nullptr ? "" : ")");
+}
+
+std::string Executor::DescribeTransfer(const LaneSlot& slot, size_t transfer_index) const {
+  const Plan& plan = operations_[slot.operation].plan;
+  const Transfer& transfer = plan.schedule->rounds[slot.round].transfers[transfer_index];
+  std::string text = ToString(transfer);
+  if (IsData(transfer.kind)) {
+    absl::StrAppend(&text, " (", slot.transfers[transfer_index].bytes, " bytes)");
+  }
+  return text;
+}
+
+absl::Status Executor::InContext(const LaneSlot& slot, size_t transfer_index,
+                                 const absl::Status& status) const {
+  const RunningOperation& operation = operations_[slot.operation];
+  return absl::Status(
+      status.code(),
+      absl::StrCat("rank ", transport_->rank().value(), ", ", DescribeOperation(operation.number),
+                   ", lane ", slot.lane, ", round ", slot.round, ", ",
+                   DescribeTransfer(slot, transfer_index), ": ", status.message()));
+}
+
+std::string Executor::DescribeWait(int64_t number) const {
+  for (const LaneSlot& slot : slots_) {
+    if (slot.operation < 0 || operations_[slot.operation].number != number) continue;
+    const Plan& plan = operations_[slot.operation].plan;
+    std::string text = absl::StrCat("lane ", slot.lane, " of ", plan.lanes.lane_count(), ", round ",
+                                    slot.round, " waits:");
+    int named = 0;
+    for (size_t i = 0; i < slot.transfers.size() && named < kReportedTransfers; ++i) {
+      if (!slot.transfers[i].outstanding) continue;
+      absl::StrAppend(&text, named++ == 0 ? " " : ", ", DescribeTransfer(slot, i));
+    }
+    return text;
+  }
+  return "its lanes wait for those of earlier operations";
+}
+
+}  // namespace rz

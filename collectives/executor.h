@@ -1,0 +1,149 @@
+// Executor: runs plans over a transport without ever blocking.
+//
+// An operation is cut into lanes; at most lanes_in_flight of one operation, and a few times that of
+// all together, are under way. Lanes are admitted in order of (operation, lane) on every rank, so
+// the oldest lane that is not complete anywhere is under way everywhere: the bound cannot deadlock.
+// Scratch belongs to the places lanes run in, grows to the largest plan and is kept; once warm,
+// nothing is allocated.
+//
+// A failure (a transfer that fails, a message of the wrong length, Fail, RequestAbort) ends
+// everything: the transport is aborted, and operations count as done when it has given back their
+// memory. Threads: one owner; RequestAbort may come from any.
+#ifndef RINGZERO_COLLECTIVES_EXECUTOR_H_
+#define RINGZERO_COLLECTIVES_EXECUTOR_H_
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <string>
+#include <vector>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/status/status.h"
+#include "absl/synchronization/mutex.h"
+#include "collectives/plan.h"
+#include "collectives/wire_counters.h"
+#include "runtime/memory/memory.h"
+#include "runtime/transport/transport.h"
+
+namespace rz {
+
+class Executor final : public CompletionSink {
+ public:
+  // The transport outlives the executor; the executor outlives its operations (see idle()).
+  Executor(Transport* transport, uint32_t communicator_id, int lanes_in_flight);
+
+  // Starts operation `number` (greater than all before). The executor has not failed. Schedule and
+  // buffers stay until the operation is done.
+  void Start(int64_t number, const Plan& plan, const void* input, void* output);
+
+  // Moves what can be moved; returns how many completions came.
+  int Poll();
+
+  bool IsDone(int64_t number) const;
+
+  // Of a done operation: OK or the cause of failure.
+  absl::Status ResultOf(int64_t number) const;
+
+  // Nothing is under way and the transport holds no memory of ours.
+  bool idle() const { return order_.empty() && pending_ == 0; }
+
+  // Ends everything with `cause`, unless it failed before.
+  void Fail(const absl::Status& cause);
+  bool failed() const { return !failure_.ok(); }
+  absl::Status failure() const { return failure_; }
+
+  // As Fail, from any thread: seen by the next Poll.
+  void RequestAbort(const absl::Status& cause);
+  bool abort_requested() const { return abort_requested_.load(std::memory_order_acquire); }
+  absl::Status abort_cause() const;  // OK: nobody asked
+
+  // Reports failed operations as done although the transport never gave their memory back.
+  void Abandon() { order_.clear(); }
+
+  // What keeps operation `number`: "lane 3 of 12, round 2 waits: recv block 1 from rank 0 ...".
+  std::string DescribeWait(int64_t number) const;
+
+  // "operation 7 (reduce_scatter of 1000 bfloat16 sum by pairwise)", of one under way.
+  std::string DescribeOperation(int64_t number) const;
+
+  const WireCounters& wire_counters() const { return counters_; }
+
+  void OnComplete(uint64_t token, const absl::Status& status, size_t bytes) override;
+
+ private:
+  struct RunningOperation {
+    int64_t number = 0;
+    Plan plan;
+    const std::byte* input = nullptr;
+    std::byte* output = nullptr;
+    int64_t next_lane = 0;
+    int64_t lanes_done = 0;
+    int lanes_active = 0;
+  };
+
+  struct TransferState {
+    size_t bytes = 0;
+    bool outstanding = false;
+  };
+
+  // A place where one lane after another runs.
+  struct LaneSlot {
+    int operation = -1;  // index in operations_; -1: free
+    int64_t lane = 0;
+    LaneLayout::Position position;
+    size_t round = 0;
+    int pending = 0;
+    std::vector<TransferState> transfers;  // of the round
+    Buffer scratch;
+  };
+
+  int NewOperation();
+  const RunningOperation* Find(int64_t number) const;
+  void AdmitLanes();
+  bool AdmitLane(int operation);
+  int FreeSlot() const;
+  absl::Status PrepareSlot(LaneSlot& slot, int operation);
+
+  // Runs the slot's lane until it waits for transfers or is through.
+  void AdvanceLane(int slot_index);
+  absl::Status PostRound(int slot_index);
+  absl::Status PostTransfer(int slot_index, size_t transfer_index);
+  void RunLocalSteps(const LaneSlot& slot);
+
+  std::byte* Address(const LaneSlot& slot, BlockRef ref) const;
+  void CountPayload(Collective collective, size_t bytes);
+  absl::Status InContext(const LaneSlot& slot, size_t transfer_index,
+                         const absl::Status& status) const;
+  std::string DescribeTransfer(const LaneSlot& slot, size_t transfer_index) const;
+
+  // Takes operations off the list whose lanes are all done, or, after a failure, all of them once
+  // the transport holds nothing of theirs.
+  void Retire();
+
+  Transport* const transport_;
+  const uint32_t communicator_id_;
+  const int lanes_in_flight_;
+
+  std::deque<RunningOperation> operations_;
+  std::vector<int> free_operations_;
+  std::vector<int> order_;  // running operations, oldest first
+  std::vector<LaneSlot> slots_;
+  std::vector<int> ready_;      // slots whose round is complete
+  std::vector<int> advancing_;  // the same while they are worked on
+  int pending_ = 0;             // transfers the transport holds
+
+  WireCounters counters_;
+  absl::Status failure_;
+  absl::Status transfer_failure_;  // seen in OnComplete, acted on by Poll
+  std::vector<int64_t> failed_operations_;
+
+  std::atomic<bool> abort_requested_{false};
+  mutable absl::Mutex abort_mutex_;
+  absl::Status abort_cause_ ABSL_GUARDED_BY(abort_mutex_);
+};
+
+}  // namespace rz
+
+#endif  // RINGZERO_COLLECTIVES_EXECUTOR_H_
