@@ -25,13 +25,13 @@ WirePlan PlanWire(ZeroStage stage, int world, int64_t padded_elements, DType dty
 }
 
 absl::StatusOr<DType> ReduceWireType(std::string_view algorithm, DType dtype) {
-  constexpr std::string_view kPartialSums = " partial sums)";
-  if (const size_t end = algorithm.find(kPartialSums); end != std::string_view::npos) {
-    const size_t begin = algorithm.rfind('(', end) + 1;
+  if (algorithm.starts_with("pairwise")) return dtype;
+  // "ring (float32 partial sums; ...)"
+  const size_t begin = algorithm.find('(') + 1;
+  const size_t end = algorithm.find(" partial sums");
+  if (algorithm.starts_with("ring") && begin < end && end != std::string_view::npos) {
     const std::optional<DType> wire = ParseDType(algorithm.substr(begin, end - begin));
     if (wire) return *wire;
-  } else if (algorithm.starts_with("ring") || algorithm.starts_with("pairwise")) {
-    return dtype;
   }
   return absl::UnimplementedError(absl::StrCat("no closed formula for the bytes of the algorithm '",
                                                std::string(algorithm), "'"));

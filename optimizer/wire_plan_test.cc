@@ -31,14 +31,27 @@ TEST(WirePlanTest, OneRankSendsNothing) {
 }
 
 TEST(ReduceWireTypeTest, ReadsWhatTheCommunicatorSays) {
-  ASSERT_OK_AND_ASSIGN(DType wire, ReduceWireType("ring (float32 partial sums)", DType::kBFloat16));
-  EXPECT_EQ(wire, DType::kFloat32);
-  ASSERT_OK_AND_ASSIGN(wire, ReduceWireType("pairwise", DType::kBFloat16));
-  EXPECT_EQ(wire, DType::kBFloat16);
-  ASSERT_OK_AND_ASSIGN(wire, ReduceWireType("ring", DType::kFloat16));
-  EXPECT_EQ(wire, DType::kFloat16);
-  EXPECT_THAT(ReduceWireType("telepathy", DType::kFloat16),
-              StatusIs(absl::StatusCode::kUnimplemented, HasSubstr("telepathy")));
+  struct Case {
+    const char* algorithm;
+    DType wire;
+  };
+  for (const Case& c : {
+           Case{"ring (float32 partial sums; as asked for)", DType::kFloat32},
+           Case{"ring (float32 partial sums)", DType::kFloat32},
+           Case{"ring_wire (bfloat16 partial sums; as asked for)", DType::kBFloat16},
+           Case{"pairwise (bfloat16 inputs, float32 sums; a ring would carry 4-byte partial sums)",
+                DType::kBFloat16},
+       }) {
+    ASSERT_OK_AND_ASSIGN(const DType wire, ReduceWireType(c.algorithm, DType::kBFloat16));
+    EXPECT_EQ(wire, c.wire) << c.algorithm;
+  }
+}
+
+TEST(ReduceWireTypeTest, AnAlgorithmWithoutAFormulaIsNamed) {
+  for (const char* unknown : {"telepathy", "ring", "ring (odd partial sums)", ""}) {
+    EXPECT_THAT(ReduceWireType(unknown, DType::kFloat16),
+                StatusIs(absl::StatusCode::kUnimplemented, HasSubstr(unknown)));
+  }
 }
 
 }  // namespace
