@@ -23,7 +23,7 @@ struct TrainConfig {
   ZeroStage stage = ZeroStage::kOne;
   DType dtype = DType::kBFloat16;
   NumericMode numeric_mode = NumericMode::kDeterministic;
-  double learning_rate = 0.001;
+  double learning_rate = 0.0015;
   double weight_decay = 0.01;
   int64_t global_batch = 256;
   // Exactly one of them is positive.

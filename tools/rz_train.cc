@@ -1,0 +1,131 @@
+// rz_train: trains an MLP with sharded optimizer states, as one rank of a job or alone.
+//
+// 1. Flags, data and environment are read and checked before any other rank is spoken to.
+// 2. The rank joins its job and trains; rank 0 alone prints.
+// 3. Whatever fails ends in one line on standard error and exit code 1 (2 for a wrong command
+// line):
+//    where another rank was the cause, the rendezvous's verdict names it.
+#include <unistd.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "collectives/communicator.h"
+#include "runtime/base/clock.h"
+#include "runtime/base/simd_level.h"
+#include "runtime/base/status_macros.h"
+#include "runtime/job.h"
+#include "runtime/transport/ucx/ucx_transport.h"
+#include "tools/flag_set.h"
+#include "tools/train/progress.h"
+#include "tools/train/run_report.h"
+#include "tools/train/train_config.h"
+#include "tools/train/training_run.h"
+
+namespace rz {
+namespace {
+
+constexpr int kFailure = 1;
+
+std::string EnvironmentText(const char* name) {
+  const char* value = std::getenv(name);
+  return value == nullptr ? "" : value;
+}
+
+// rz_run reads our output through a pipe and says whether it writes to a terminal itself.
+bool WritesToTerminal() { return isatty(STDOUT_FILENO) == 1 || EnvironmentText("RZ_TTY") == "1"; }
+
+UcxOptions TransportOptions(const TrainConfig& config) {
+  UcxOptions options;
+  if (config.transport == "tcp") options.transports = UcxOptions::Transports::kTcp;
+  if (config.transport == "shm") options.transports = UcxOptions::Transports::kSharedMemory;
+  return options;
+}
+
+// "rank 1: step 37: ", as far as known.
+std::string Where(std::optional<Rank> rank, int64_t step) {
+  return absl::StrCat(rank ? absl::StrCat("rank ", rank->value(), ": ") : "",
+                      step > 0 ? absl::StrCat("step ", step, ": ") : "");
+}
+
+int Fail(const std::string& where, const absl::Status& status) {
+  const std::string line = absl::StrCat("rz_train: ", where, status.message(), "\n");
+  std::fwrite(line.data(), 1, line.size(), stderr);
+  return kFailure;
+}
+
+// The rendezvous's verdict; this rank's own words where it was the first to fail.
+absl::Status FirstCause(Job* job, const absl::Status& own) {
+  const absl::Status verdict = job->Verdict(own);
+  return absl::StrContains(verdict.message(), own.message()) ? own : verdict;
+}
+
+absl::Status TrainAsRank(const TrainConfig& config, const Dataset& dataset, Job* job,
+                         int64_t* step) {
+  CommunicatorOptions options;
+  options.numeric_mode = config.numeric_mode;
+  options.algorithms = config.algorithms;
+  RZ_ASSIGN_OR_RETURN(const std::unique_ptr<Communicator> communicator,
+                      Communicator::Create(job->transport(), options));
+  const bool first = job->rank() == Rank(0);
+  std::optional<ReferenceRun> reference;
+  if (first && !config.reference_path.empty()) {
+    RZ_ASSIGN_OR_RETURN(reference, ReadReference(config.reference_path));
+    RZ_RETURN_IF_ERROR(CheckReference(*reference, config, job->world_size()));
+  }
+  Progress progress(first ? stdout : nullptr, WritesToTerminal(), Clock::Steady());
+  TrainingRun run(config, &dataset, communicator.get(), job->transport()->Description(),
+                  std::move(reference), &progress, Clock::Steady());
+  const absl::Status status = run.Run();
+  *step = run.step();
+  RZ_RETURN_IF_ERROR(status);
+  if (first && !config.report_path.empty()) return WriteReport(run.report(), config.report_path);
+  return absl::OkStatus();
+}
+
+int JoinAndTrain(const TrainConfig& config, const Dataset& dataset,
+                 const JobEnvironment& environment) {
+  absl::StatusOr<std::unique_ptr<Transport>> transport =
+      CreateUcxTransport(TransportOptions(config));
+  if (!transport.ok()) return Fail(Where(environment.rank, 0), transport.status());
+  JobOptions options;
+  options.config_hash = config.AgreementHash();
+  absl::StatusOr<std::unique_ptr<Job>> job = Job::Join(environment, *std::move(transport), options);
+  if (!job.ok()) return Fail(Where(environment.rank, 0), job.status());
+
+  int64_t step = 0;
+  const absl::Status status = TrainAsRank(config, dataset, job->get(), &step);
+  const Rank rank = (*job)->rank();
+  if (!status.ok()) return Fail(Where(rank, step), FirstCause(job->get(), status));
+  if (const absl::Status left = (*job)->Leave(); !left.ok()) return Fail(Where(rank, 0), left);
+  return EXIT_SUCCESS;
+}
+
+int Main(int argc, char** argv) {
+  FlagSet flags("rz_train", "trains an MLP with data parallelism or ZeRO-1, alone or in a job");
+  TrainFlags train_flags;
+  train_flags.Declare(&flags);
+  flags.Example("rz_train --dataset synthetic --steps 20");
+  flags.Example("rz_run -n 4 -- rz_train --stage ddp --steps 20 --report ddp.json");
+  flags.Example("rz_run -n 4 -- rz_train --stage 1 --epochs 3 --reference ddp.json");
+  flags.ParseOrExit(argc, argv);
+  const absl::StatusOr<TrainConfig> config = train_flags.Read(flags, EnvironmentText("RZ_ALGO"));
+  if (!config.ok()) flags.UsageError(std::string(config.status().message()));
+  if (const auto level = ChooseSimdLevel(); !level.ok()) return Fail("", level.status());
+  const absl::StatusOr<JobEnvironment> environment = JobEnvironment::FromProcess();
+  if (!environment.ok()) return Fail("", environment.status());
+  const absl::StatusOr<Dataset> dataset = OpenDataset(*config);
+  if (!dataset.ok()) return Fail(Where(environment->rank, 0), dataset.status());
+  return JoinAndTrain(*config, *dataset, *environment);
+}
+
+}  // namespace
+}  // namespace rz
+
+int main(int argc, char** argv) { return rz::Main(argc, argv); }

@@ -1,0 +1,90 @@
+// Trainer: one rank's part of training an MLP with a ZeroOptimizer. It connects the data, the model
+// and the optimizer; what is printed and when to stop is its caller's.
+//
+// All ranks call the same methods in the same order. One owner thread, the communicator's. Every
+// method that talks to the other ranks fails with the communicator's first cause.
+#ifndef RINGZERO_TOOLS_TRAIN_TRAINER_H_
+#define RINGZERO_TOOLS_TRAIN_TRAINER_H_
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "collectives/communicator.h"
+#include "optimizer/zero_optimizer.h"
+#include "runtime/base/clock.h"
+#include "tools/train/batch_order.h"
+#include "tools/train/dataset.h"
+#include "tools/train/mlp.h"
+#include "tools/train/train_config.h"
+
+namespace rz {
+
+struct TrainStep {
+  BatchResult local;  // of this rank's samples
+  int64_t global_samples = 0;
+  StepReport report;
+  // Forward counts the gathering of samples and the widening of weights; backward the rounding of
+  // gradients.
+  absl::Duration forward;
+  absl::Duration backward;
+  absl::Duration total;
+};
+
+class Trainer {
+ public:
+  // Allocates everything. Local. `dataset` fits the model and, with the communicator and the clock,
+  // outlives the trainer.
+  //   ResourceExhausted, InvalidArgument, Unimplemented   as Mlp::Create, ZeroOptimizer::Create
+  static absl::StatusOr<std::unique_ptr<Trainer>> Create(const TrainConfig& config,
+                                                         const Dataset* dataset,
+                                                         Communicator* communicator,
+                                                         const Clock* clock);
+
+  // First values from the seed, the same on all ranks.
+  absl::Status Initialize();
+
+  // The next step of the order of samples.
+  absl::StatusOr<TrainStep> Step();
+
+  // Of the working weights on the test set, each rank looking at its share.
+  absl::StatusOr<double> TestAccuracy();
+
+  // CRC-32C of the working weights in declaration order, without padding.
+  //   Internal  not all ranks have the same; the message has all of them
+  absl::StatusOr<uint32_t> WeightsCrc32c();
+
+  absl::StatusOr<double> SumOverRanks(double value);
+  absl::StatusOr<int64_t> MaxOverRanks(int64_t value);
+
+  int64_t steps_per_epoch() const { return order_.steps_per_epoch(); }
+  const ZeroOptimizer& optimizer() const { return *optimizer_; }
+
+ private:
+  Trainer(const TrainConfig& config, const Dataset* dataset, Communicator* communicator,
+          const Clock* clock);
+
+  // Working weights, widened, to the model; gradients, rounded, to the optimizer.
+  void LoadWeights();
+  void StoreGradients();
+
+  BatchResult ForwardOn(const LabelledImages& images, absl::Span<const int64_t> indices);
+
+  const TrainConfig config_;
+  const Dataset* dataset_;
+  Communicator* communicator_;
+  const Clock* clock_;
+  BatchOrder order_;
+  std::unique_ptr<Mlp> mlp_;
+  std::unique_ptr<ZeroOptimizer> optimizer_;
+  Buffer pixels_;  // [max batch, features]
+  std::vector<uint8_t> labels_;
+  int64_t next_step_ = 0;
+};
+
+}  // namespace rz
+
+#endif  // RINGZERO_TOOLS_TRAIN_TRAINER_H_

@@ -1,0 +1,214 @@
+#include "tools/train/training_run.h"
+
+#include <cstdlib>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "runtime/base/simd_level.h"
+#include "runtime/base/status_macros.h"
+
+namespace rz {
+namespace {
+
+constexpr int64_t kPrintedSteps = 20;
+
+// The model and accuracy that Fashion-MNIST's own README lists: "MLP 256-128-100, no
+// preprocessing".
+constexpr char kPublishedModel[] = "784-256-128-100-10";
+constexpr char kPublishedAccuracy[] = "0.8833";
+
+std::string StageName(ZeroStage stage) {
+  return stage == ZeroStage::kDdp ? "ddp" : absl::StrCat("zero-", std::string(NameOf(stage)));
+}
+
+// "reduce_scatter ring (float32 partial sums), all_gather ring".
+std::string Algorithms(const Communicator& communicator, const TrainConfig& config) {
+  const auto one = [&](const char* collective) {
+    return absl::StrCat(collective, " ", communicator.AlgorithmFor(collective, config.dtype));
+  };
+  return config.stage == ZeroStage::kDdp ? one("all_reduce")
+                                         : one("reduce_scatter") + ", " + one("all_gather");
+}
+
+}  // namespace
+
+TrainingRun::TrainingRun(const TrainConfig& config, const Dataset* dataset,
+                         Communicator* communicator, std::string transport,
+                         std::optional<ReferenceRun> reference, Progress* progress,
+                         const Clock* clock)
+    : config_(config),
+      dataset_(dataset),
+      communicator_(communicator),
+      reference_(std::move(reference)),
+      progress_(progress),
+      clock_(clock) {
+  report_.config = config;
+  report_.transport = std::move(transport);
+  report_.algorithms = Algorithms(*communicator, config);
+}
+
+absl::Status TrainingRun::Run() {
+  const absl::Duration begin = clock_->Now();
+  RZ_ASSIGN_OR_RETURN(trainer_, Trainer::Create(config_, dataset_, communicator_, clock_));
+  last_step_ = config_.steps > 0 ? config_.steps : config_.epochs * trainer_->steps_per_epoch();
+  PrintHeader();
+  RZ_RETURN_IF_ERROR(trainer_->Initialize());
+  RZ_ASSIGN_OR_RETURN(const WirePlan wire, trainer_->optimizer().ExpectedWire());
+  report_.expected_payload_bytes_per_step = wire.payload_bytes();
+  report_.wire_formula = wire.explanation;
+  RZ_RETURN_IF_ERROR(RunSteps());
+  report_.seconds = absl::ToDoubleSeconds(clock_->Now() - begin);
+  return Finish();
+}
+
+absl::Status TrainingRun::RunSteps() {
+  epoch_begin_ = clock_->Now();
+  while (step_ < last_step_) {
+    ++step_;
+    RZ_RETURN_IF_ERROR(TrainOne());
+    if (step_ % trainer_->steps_per_epoch() == 0) RZ_RETURN_IF_ERROR(EndEpoch());
+  }
+  report_.steps = last_step_;
+  return absl::OkStatus();
+}
+
+absl::Status TrainingRun::TrainOne() {
+  RZ_ASSIGN_OR_RETURN(const TrainStep step, trainer_->Step());
+  epoch_loss_sum_ += step.local.loss_sum;
+  epoch_samples_ += step.global_samples;
+  if (step.report.skipped) {
+    progress_->Line(absl::StrFormat(
+        "step %d skipped: %d elements of the gradient are not finite, the first in %s", step_,
+        step.report.non_finite_count, step.report.first_non_finite_parameter));
+  } else {
+    report_.payload_bytes_per_step = step.report.payload_bytes;
+    wire_difference_ =
+        std::max(wire_difference_,
+                 std::abs(step.report.payload_bytes - report_.expected_payload_bytes_per_step));
+  }
+  if (step_ <= kPrintedSteps) {
+    RZ_ASSIGN_OR_RETURN(const double loss_sum, trainer_->SumOverRanks(step.local.loss_sum));
+    PrintStep(step, loss_sum / static_cast<double>(step.global_samples));
+    return absl::OkStatus();
+  }
+  const int64_t in_epoch = (step_ - 1) % trainer_->steps_per_epoch() + 1;
+  progress_->Bar(EpochLabel(), in_epoch, trainer_->steps_per_epoch(),
+                 absl::StrFormat("loss %.4f", shown_loss_));
+  return absl::OkStatus();
+}
+
+absl::Status TrainingRun::EndEpoch() {
+  RZ_ASSIGN_OR_RETURN(const double loss_sum, trainer_->SumOverRanks(epoch_loss_sum_));
+  RZ_ASSIGN_OR_RETURN(const double accuracy, trainer_->TestAccuracy());
+  shown_loss_ = loss_sum / static_cast<double>(epoch_samples_);
+  report_.epochs.push_back({shown_loss_, accuracy});
+  const absl::Duration now = clock_->Now();
+  progress_->EndBar(EpochLabel(), trainer_->steps_per_epoch(), trainer_->steps_per_epoch(),
+                    absl::StrFormat("loss %.4f test accuracy %.4f %.1f s", shown_loss_, accuracy,
+                                    absl::ToDoubleSeconds(now - epoch_begin_)));
+  epoch_begin_ = now;
+  epoch_loss_sum_ = 0;
+  epoch_samples_ = 0;
+  return absl::OkStatus();
+}
+
+absl::Status TrainingRun::Finish() {
+  RZ_ASSIGN_OR_RETURN(report_.test_accuracy, trainer_->TestAccuracy());
+  RZ_ASSIGN_OR_RETURN(report_.weights_crc32c, trainer_->WeightsCrc32c());
+  report_.memory = trainer_->optimizer().Memory();
+  RZ_ASSIGN_OR_RETURN(wire_difference_, trainer_->MaxOverRanks(wire_difference_));
+  RZ_ASSIGN_OR_RETURN(const int64_t unbalanced,
+                      trainer_->MaxOverRanks(report_.memory.Balances() ? 0 : 1));
+  PrintSummary();
+  if (wire_difference_ != 0) {
+    return absl::InternalError(absl::StrCat("payload on the wire differs from the formula by ",
+                                            wire_difference_, " bytes in some step of some rank"));
+  }
+  if (unbalanced != 0) {
+    return absl::InternalError(
+        "some rank's measured model states differ from formula plus padding");
+  }
+  return absl::OkStatus();
+}
+
+std::string TrainingRun::EpochLabel() const {
+  const int64_t per_epoch = trainer_->steps_per_epoch();
+  return absl::StrFormat("epoch %d/%d", (step_ - 1) / per_epoch + 1,
+                         (last_step_ - 1) / per_epoch + 1);
+}
+
+void TrainingRun::PrintHeader() {
+  const bool wide = config_.dtype == DType::kFloat32;
+  progress_->Line(absl::StrFormat("model %s, %d parameters; %s, %d training and %d test samples",
+                                  config_.model.ToString(), config_.model.ParameterCount(),
+                                  dataset_->name, dataset_->train.count(), dataset_->test.count()));
+  progress_->Line(absl::StrFormat(
+      "%d rank%s, stage %s, %s weights and gradients%s, %s sums", communicator_->world_size(),
+      communicator_->world_size() == 1 ? "" : "s", StageName(config_.stage),
+      std::string(NameOf(config_.dtype)), wide ? "" : " with fp32 master weights",
+      std::string(NameOf(config_.numeric_mode))));
+  progress_->Line(absl::StrFormat(
+      "AdamW, lr %g, weight decay %g, global batch %d, seed %d, %d steps of %d an epoch",
+      config_.learning_rate, config_.weight_decay, config_.global_batch, config_.seed, last_step_,
+      trainer_->steps_per_epoch()));
+  progress_->Line(absl::StrFormat("transport %s; %s; %s kernels", report_.transport,
+                                  report_.algorithms, std::string(NameOf(ActiveSimdLevel()))));
+}
+
+void TrainingRun::PrintStep(const TrainStep& step, double loss) {
+  shown_loss_ = loss;
+  report_.losses.push_back(loss);
+  const MemoryReport memory = trainer_->optimizer().Memory();
+  ModelShape ddp = memory.shape;
+  ddp.stage = ZeroStage::kDdp;
+  constexpr double kMega = 1e6;
+  progress_->Line(absl::StrFormat(
+      "step %d loss %.4f lr %g norm %.4g scale 1 samples/s %.0f forward %.1f backward %.1f "
+      "comm %.1f optim %.1f ms mem %.3f MB ddp %.3f MB",
+      step_, loss, config_.learning_rate, step.report.norm,
+      static_cast<double>(step.global_samples) / absl::ToDoubleSeconds(step.total),
+      absl::ToDoubleMilliseconds(step.forward), absl::ToDoubleMilliseconds(step.backward),
+      absl::ToDoubleMilliseconds(step.report.communication),
+      absl::ToDoubleMilliseconds(step.report.optimizer),
+      static_cast<double>(memory.measured_total()) / kMega,
+      ModelStateFormula(ddp).bytes() / kMega));
+}
+
+void TrainingRun::PrintSummary() {
+  // DDP first: as measured by the reference run, or by the formula alone.
+  std::vector<MemoryReport> reports;
+  if (reference_) {
+    reports.push_back(reference_->memory);
+  } else if (config_.stage != ZeroStage::kDdp) {
+    MemoryReport ddp;
+    ddp.shape = report_.memory.shape;
+    ddp.shape.stage = ZeroStage::kDdp;
+    reports.push_back(ddp);
+  }
+  reports.push_back(report_.memory);
+  if (!reference_ && config_.stage == ZeroStage::kDdp) {
+    MemoryReport sharded;
+    sharded.shape = report_.memory.shape;
+    sharded.shape.stage = ZeroStage::kOne;
+    reports.push_back(sharded);
+  }
+  std::string table = RenderMemoryTable(reports);
+  if (!table.empty() && table.back() == '\n') table.pop_back();
+  progress_->Line(table);
+  progress_->Line(absl::StrCat("algorithms: ", report_.algorithms));
+  progress_->Line(absl::StrFormat(
+      "wire: %d payload bytes a step a rank counted, %d by the formula (%s): difference %d",
+      report_.payload_bytes_per_step, report_.expected_payload_bytes_per_step, report_.wire_formula,
+      wire_difference_));
+  const bool published =
+      dataset_->name == "fashion-mnist" && config_.model.ToString() == kPublishedModel;
+  progress_->Line(absl::StrFormat(
+      "test accuracy %.4f (%s)", report_.test_accuracy,
+      published ? absl::StrCat("published for this MLP: ", kPublishedAccuracy)
+                : absl::StrCat(dataset_->name, ", no published figure for this MLP")));
+  progress_->Line(absl::StrFormat("weights crc32c %08X", report_.weights_crc32c));
+}
+
+}  // namespace rz

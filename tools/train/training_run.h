@@ -1,0 +1,73 @@
+// TrainingRun: a whole run of one rank, from the first weights to the last line. All ranks run it
+// together; what is printed comes from the rank whose Progress has a stream.
+#ifndef RINGZERO_TOOLS_TRAIN_TRAINING_RUN_H_
+#define RINGZERO_TOOLS_TRAIN_TRAINING_RUN_H_
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "collectives/communicator.h"
+#include "runtime/base/clock.h"
+#include "tools/train/dataset.h"
+#include "tools/train/progress.h"
+#include "tools/train/run_report.h"
+#include "tools/train/train_config.h"
+#include "tools/train/trainer.h"
+
+namespace rz {
+
+class TrainingRun {
+ public:
+  // Everything outlives the run. `reference` is shown in the memory table at the end.
+  TrainingRun(const TrainConfig& config, const Dataset* dataset, Communicator* communicator,
+              std::string transport, std::optional<ReferenceRun> reference, Progress* progress,
+              const Clock* clock);
+
+  // Trains to the last step and prints: a header; a line for each of the first 20 steps; a bar for
+  // each epoch that goes on after them; memory, wire, accuracy and CRC.
+  //   Internal   weights differ between ranks, or bytes measured (memory, wire) are not the
+  //   formula's otherwise  as Trainer's
+  absl::Status Run();
+
+  // The step that was under way or is done, from 1; 0 before the first.
+  int64_t step() const { return step_; }
+
+  // Of a run that has ended well.
+  const RunReport& report() const { return report_; }
+
+ private:
+  absl::Status RunSteps();
+  absl::Status TrainOne();
+  absl::Status EndEpoch();
+  absl::Status Finish();
+
+  void PrintHeader();
+  void PrintStep(const TrainStep& step, double loss);
+  void PrintSummary();
+  std::string EpochLabel() const;
+
+  const TrainConfig config_;
+  const Dataset* dataset_;
+  Communicator* communicator_;
+  const std::optional<ReferenceRun> reference_;
+  Progress* progress_;
+  const Clock* clock_;
+
+  std::unique_ptr<Trainer> trainer_;
+  RunReport report_;
+  int64_t step_ = 0;
+  int64_t last_step_ = 0;
+  absl::Duration epoch_begin_;
+  double epoch_loss_sum_ = 0;  // of this rank's samples
+  int64_t epoch_samples_ = 0;  // of all ranks
+  double shown_loss_ = 0;
+  int64_t wire_difference_ = 0;  // the largest of any step, in bytes
+};
+
+}  // namespace rz
+
+#endif  // RINGZERO_TOOLS_TRAIN_TRAINING_RUN_H_
