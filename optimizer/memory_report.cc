@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <vector>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
@@ -78,8 +79,8 @@ Cells CellsOf(const MemoryReport& report) {
 double SavedPercent(const ModelShape& shape) {
   ModelShape ddp = shape;
   ddp.stage = ZeroStage::kDdp;
-  const double whole = ModelStateFormula(ddp).bytes();
-  return whole == 0 ? 0 : 100 * (1 - ModelStateFormula(shape).bytes() / whole);
+  const double ddp_bytes = ModelStateFormula(ddp).bytes();
+  return ddp_bytes == 0 ? 0 : 100 * (1 - ModelStateFormula(shape).bytes() / ddp_bytes);
 }
 
 std::string OtherLine(const MemoryReport& report) {
@@ -100,6 +101,26 @@ void AppendRow(std::string* table, const std::string& name, absl::Span<const Cel
     for (const std::string& cell : cells[row]) absl::StrAppendFormat(table, " %*s", width, cell);
   }
   absl::StrAppend(table, "\n");
+}
+
+std::string Headings(absl::Span<const MemoryReport> reports, int column) {
+  const ModelShape& shape = reports[0].shape;
+  std::string headings = absl::StrCat(
+      "model states, bytes a rank: ", shape.parameter_elements, " parameters, ", shape.world,
+      shape.world == 1 ? " rank, " : " ranks, ", std::string(NameOf(shape.dtype)),
+      shape.dtype == DType::kFloat32 ? " (the parameters are the master)\n"
+                                     : " with float32 master\n");
+  absl::StrAppendFormat(&headings, "%-10s", "");
+  for (const MemoryReport& report : reports) {
+    absl::StrAppendFormat(&headings, " | %-*s", 4 * column + 3, StageLabel(report.shape.stage));
+  }
+  absl::StripTrailingAsciiWhitespace(&headings);
+  absl::StrAppendFormat(&headings, "\n%-10s", "");
+  for (size_t i = 0; i < reports.size(); ++i) {
+    absl::StrAppend(&headings, " |");
+    for (const char* name : kColumns) absl::StrAppendFormat(&headings, " %*s", column, name);
+  }
+  return absl::StrCat(headings, "\n");
 }
 
 }  // namespace
@@ -169,29 +190,18 @@ std::string RenderMemoryTable(absl::Span<const MemoryReport> reports) {
     }
   }
   const int column = static_cast<int>(width);
-  const ModelShape& shape = reports[0].shape;
-  std::string table = absl::StrCat(
-      "model states, bytes a rank: ", shape.parameter_elements, " parameters, ", shape.world,
-      shape.world == 1 ? " rank, " : " ranks, ", std::string(NameOf(shape.dtype)),
-      shape.dtype == DType::kFloat32 ? " (the parameters are the master)\n"
-                                     : " with float32 master\n");
-  std::string heading = absl::StrFormat("%-10s", "");
-  std::string columns = absl::StrFormat("%-10s", "");
-  for (const MemoryReport& report : reports) {
-    absl::StrAppendFormat(&heading, " | %-*s", 4 * column + 3, StageLabel(report.shape.stage));
-    absl::StrAppend(&columns, " |");
-    for (const char* name : kColumns) absl::StrAppendFormat(&columns, " %*s", column, name);
-  }
-  absl::StrAppend(&table, heading, "\n", columns, "\n");
+  std::string table = Headings(reports, column);
   for (size_t i = 0; i < kModelStates.size(); ++i) {
     AppendRow(&table, std::string(NameOf(kModelStates[i])), cells, i, column);
   }
   AppendRow(&table, "total", cells, kModelStates.size(), column);
   for (const MemoryReport& report : reports) {
-    absl::StrAppendFormat(&table, "%s: %.3f MB by the formula, %.1f %% less than ddp\n",
-                          StageLabel(report.shape.stage),
-                          ModelStateFormula(report.shape).bytes() / 1e6,
-                          SavedPercent(report.shape));
+    absl::StrAppendFormat(&table, "%s: %.3f MB by the formula", StageLabel(report.shape.stage),
+                          ModelStateFormula(report.shape).bytes() / 1e6);
+    if (report.shape.stage != ZeroStage::kDdp) {
+      absl::StrAppendFormat(&table, ", %.1f %% less than ddp", SavedPercent(report.shape));
+    }
+    absl::StrAppend(&table, "\n");
     if (report.measured) absl::StrAppend(&table, OtherLine(report));
   }
   return table;

@@ -63,7 +63,7 @@ ByteShare StatePadding(const ModelShape& shape, MemoryTag state);
 
 // What a rank holds beside the model states.
 struct OtherMemory {
-  MemoryTag tag;
+  MemoryTag tag = MemoryTag::kOther;
   int64_t now = 0;
   int64_t peak = 0;
 };

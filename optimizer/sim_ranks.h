@@ -14,6 +14,7 @@
 #include "absl/types/span.h"
 #include "collectives/communicator.h"
 #include "optimizer/zero_optimizer.h"
+#include "runtime/base/types.h"
 #include "runtime/memory/memory.h"
 #include "runtime/transport/sim/sim_world.h"
 
@@ -39,6 +40,12 @@ class SimRanks {
 
   // Polls all ranks until every one has nothing under way.
   absl::Status PollAll();
+
+  // Rank `rank` dies; the others are told.
+  void Kill(int rank) { sim_.Kill(Rank(rank), /*silent=*/false); }
+
+  // Destroys a rank's optimizer, whatever is under way. The rank is not to be used any more.
+  void Destroy(int rank) { optimizers_[static_cast<size_t>(rank)].reset(); }
 
   // Sets element `i` of gradient `index` on `rank`, rounded to the working dtype.
   void SetGradient(int rank, size_t index, size_t i, float value);

@@ -132,6 +132,18 @@ INSTANTIATE_TEST_SUITE_P(Worlds, StageEqualityTest,
                                   std::string(NameOf(std::get<1>(info.param)));
                          });
 
+TEST(StageEqualityTest, AnyOrderOfDeliveryGivesTheSameBits) {
+  std::string expected;
+  for (uint64_t seed = 1; seed <= 40; ++seed) {
+    std::string bits;
+    std::vector<double> norms;
+    const Variant variant = {ZeroStage::kOne, kVariants[3].algorithms, 1, seed};
+    ASSERT_NO_FATAL_FAILURE(TrainAndCheckBooks(4, DType::kBFloat16, variant, 1, &bits, &norms));
+    if (expected.empty()) expected = bits;
+    EXPECT_TRUE(bits == expected) << "seed " << seed;
+  }
+}
+
 TEST(StageEqualityTest, SixtyFourRanks) {
   std::string ddp, sharded;
   std::vector<double> ddp_norms, sharded_norms;

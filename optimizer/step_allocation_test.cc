@@ -41,7 +41,9 @@ TEST(StepAllocationTest, StepsAfterTheFirstAllocateNothing) {
       }
       const int64_t after = allocations;
       ASSERT_TRUE(started);
-      if (step > 1) EXPECT_EQ(after, before) << "stage " << stage << ", step " << step;
+      if (step > 1) {
+        EXPECT_EQ(after, before) << "stage " << stage << ", step " << step;
+      }
       ASSERT_OK(optimizer.StepResult().status());
     }
   }

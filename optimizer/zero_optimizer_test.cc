@@ -220,6 +220,32 @@ TEST(ZeroOptimizerTest, ARankWithAnotherLearningRateIsNamedAndNothingChanges) {
   EXPECT_TRUE(ranks->StateBits(0) == before);
 }
 
+TEST(ZeroOptimizerTest, ALostRankEndsTheStepOfTheOthersAndChangesNothing) {
+  for (const ZeroStage stage : {ZeroStage::kDdp, ZeroStage::kOne}) {
+    const auto ranks = MakeRanks(3, {{"w", {500}}}, Config(stage, DType::kBFloat16));
+    for (int rank = 0; rank < 3; ++rank) SetGradients(*ranks, rank, 1);
+    const std::string before = ranks->StateBits(0);
+    ranks->Kill(1);
+    const auto reports = ranks->Step({0.1});
+    for (const int survivor : {0, 2}) {
+      EXPECT_THAT(reports[static_cast<size_t>(survivor)],
+                  StatusIs(absl::StatusCode::kUnavailable, HasSubstr("1")));
+      EXPECT_TRUE(ranks->StateBits(survivor) == before);
+      EXPECT_THAT(ranks->optimizer(survivor).StartStep({}),
+                  StatusIs(absl::StatusCode::kUnavailable));
+    }
+  }
+}
+
+TEST(ZeroOptimizerTest, DestroyedDuringAStepItFailsTheCommunicatorAndLetsGo) {
+  const auto ranks = MakeRanks(2, {{"w", {500}}}, Config(ZeroStage::kOne));
+  ASSERT_OK(ranks->optimizer(0).StartStep({}));
+  EXPECT_FALSE(ranks->optimizer(0).Poll());
+  ranks->Destroy(0);
+  EXPECT_THAT(ranks->communicator(0).status(),
+              StatusIs(absl::StatusCode::kCancelled, HasSubstr("destroyed")));
+}
+
 TEST(ZeroOptimizerTest, OrderOfCallsIsChecked) {
   auto ranks = SimRanks::Create(1, "", {{"w", {10}}}, Config(ZeroStage::kOne));
   ASSERT_OK(ranks.status());
