@@ -1,0 +1,406 @@
+// 1. Fork all ranks, each held at a gate, and the guard: while there is one thread and no gRPC.
+// 2. Start the rendezvous, unless one is named, and open the gates with the environment.
+// 3. Move output, input and signals until every rank has ended. The first rank that fails is told
+// to
+//    the rendezvous, so that the others stop by themselves; after the grace they get SIGTERM, after
+//    another SIGKILL. A signal to the launcher goes to all ranks, with SIGKILL after the grace or
+//    at the second signal.
+// 4. Whatever a rank leaves in its process group is killed before the rank is reaped, while the
+//    group's number cannot be another's.
+#include "tools/launch/launcher.h"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <sys/signalfd.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <random>
+#include <thread>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "runtime/base/clock.h"
+#include "runtime/base/status_macros.h"
+#include "runtime/rendezvous/client.h"
+#include "runtime/rendezvous/server.h"
+#include "tools/launch/guard.h"
+#include "tools/launch/line_prefixer.h"
+#include "tools/launch/output_stream.h"
+#include "tools/launch/process.h"
+#include "tools/launch/stdin_relay.h"
+
+namespace rz {
+namespace {
+
+constexpr int kExitCannotRun = 127;
+constexpr int kExitNotExecutable = 126;
+constexpr int kForwardedSignals[] = {SIGUSR1, SIGUSR2};
+constexpr int kStopSignals[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT};
+
+// Unguessable, so that another user of this host cannot join the job on its loopback port.
+std::string RandomJobName() {
+  std::random_device source;
+  std::string name = "rz_run-";
+  for (int i = 0; i < 4; ++i) absl::StrAppend(&name, absl::StrFormat("%08x", source()));
+  return name;
+}
+
+// One output of one rank on its way to ours.
+struct Output {
+  ScopedFd fd;
+  int target = 0;  // index of the stream
+  std::unique_ptr<LinePrefixer> prefixer;
+};
+
+struct LocalRank {
+  int rank = 0;
+  std::optional<GatedProcess> process;
+  std::optional<int> wait_status;  // once it has ended
+  std::vector<Output> outputs;
+
+  bool running() const { return process.has_value() && !wait_status.has_value(); }
+  bool failed() const { return wait_status.has_value() && ExitCodeOf(*wait_status) != 0; }
+};
+
+class Launcher {
+ public:
+  explicit Launcher(const LaunchOptions& options)
+      : options_(options),
+        world_size_(options.ranks * options.nodes),
+        streams_{
+            OutputStream(STDOUT_FILENO, &cursors_[0]),
+            OutputStream(STDERR_FILENO,
+                         &cursors_[OutputStream::AreOne(STDOUT_FILENO, STDERR_FILENO) ? 0 : 1])},
+        ranks_(options.ranks) {}
+
+  ~Launcher() {
+    SignalAll(SIGKILL);
+    for (LocalRank& rank : ranks_) {
+      if (rank.running()) Reap(rank);
+    }
+    if (reporter_.joinable()) reporter_.join();
+  }
+
+  int Run() {
+    if (const absl::Status status = Start(); !status.ok()) {
+      Say(std::string(status.message()));
+      return 1;
+    }
+    if (exec_error_ != 0) {
+      Say(absl::StrCat("cannot run '", options_.command[0], "': ", std::strerror(exec_error_)));
+      return exec_error_ == EACCES ? kExitNotExecutable : kExitCannotRun;
+    }
+    while (std::any_of(ranks_.begin(), ranks_.end(),
+                       [](const LocalRank& rank) { return rank.running(); })) {
+      WaitAndMove();
+      ActOnTime();
+    }
+    for (LocalRank& rank : ranks_) DrainOutputs(rank);
+    for (OutputStream& stream : streams_) stream.Finish();
+    if (reporter_.joinable()) reporter_.join();
+    return Conclude();
+  }
+
+ private:
+  void Say(const std::string& text) {
+    streams_[1].Write(-1, absl::StrCat(options_.program, ": ", text, "\n"));
+  }
+
+  // Steps 1 and 2.
+  absl::Status Start() {
+    BlockSignals();
+    std::vector<pid_t> groups;
+    for (int i = 0; i < options_.ranks; ++i) {
+      ranks_[i].rank = options_.node_rank * options_.ranks + i;
+      RZ_RETURN_IF_ERROR(ForkRank(ranks_[i]));
+      groups.push_back(ranks_[i].process->pid());
+    }
+    RZ_ASSIGN_OR_RETURN(Guard guard, Guard::Fork(groups));
+    guard_.emplace(std::move(guard));
+    RZ_RETURN_IF_ERROR(StartRendezvous());
+    for (int i = 0; i < options_.ranks; ++i) ranks_[i].process->Release(Environment(i));
+    for (LocalRank& rank : ranks_) {
+      if (const int error = rank.process->WaitForExec(); error != 0) exec_error_ = error;
+    }
+    return absl::OkStatus();
+  }
+
+  void BlockSignals() {
+    signal(SIGPIPE, SIG_IGN);
+    sigset_t set;
+    sigemptyset(&set);
+    sigaddset(&set, SIGCHLD);
+    for (int number : kStopSignals) sigaddset(&set, number);
+    for (int number : kForwardedSignals) sigaddset(&set, number);
+    sigprocmask(SIG_BLOCK, &set, nullptr);
+    signals_ = ScopedFd(signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK));
+  }
+
+  absl::Status ForkRank(LocalRank& rank) {
+    GatedProcess::Streams streams{.in = -1, .out = STDOUT_FILENO, .error = STDERR_FILENO};
+    Pipe input;
+    if (rank.rank == 0 && isatty(STDIN_FILENO)) {
+      RZ_ASSIGN_OR_RETURN(input, Pipe::Create());
+      streams.in = input.read.get();
+    } else if (rank.rank == 0) {
+      streams.in = STDIN_FILENO;
+    }
+    Pipe pipes[2];
+    // A rank alone writes straight to our outputs: nothing to tell apart.
+    if (world_size_ > 1) {
+      for (int target = 0; target < 2; ++target) {
+        RZ_ASSIGN_OR_RETURN(pipes[target], Pipe::Create());
+        fcntl(pipes[target].read.get(), F_SETFL, O_NONBLOCK);
+      }
+      streams.out = pipes[0].write.get();
+      streams.error = pipes[1].write.get();
+    }
+    RZ_ASSIGN_OR_RETURN(GatedProcess process, GatedProcess::Fork(options_.command, streams));
+    rank.process.emplace(std::move(process));
+    if (input.write.get() >= 0) {
+      relay_ = std::make_unique<StdinRelay>(STDIN_FILENO, std::move(input.write));
+    }
+    for (int target = 0; target < 2 && world_size_ > 1; ++target) {
+      rank.outputs.push_back({std::move(pipes[target].read), target,
+                              std::make_unique<LinePrefixer>(absl::StrCat("[", rank.rank, "] "),
+                                                             /*show_updates=*/rank.rank == 0)});
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status StartRendezvous() {
+    job_ = options_.job;
+    address_ = options_.rendezvous;
+    if (!address_.empty()) {
+      if (job_.empty()) job_ = "default";
+      return absl::OkStatus();
+    }
+    if (job_.empty()) job_ = RandomJobName();
+    RendezvousServerOptions server;
+    server.token_file = options_.token_file;
+    RZ_ASSIGN_OR_RETURN(server_, RendezvousServer::Start(server));
+    address_ = server_->address();
+    return absl::OkStatus();
+  }
+
+  std::vector<std::pair<std::string, std::string>> Environment(int local_rank) const {
+    std::vector<std::pair<std::string, std::string>> environment = {
+        {"RZ_RENDEZVOUS", address_},
+        {"RZ_JOB", job_},
+        {"RZ_WORLD_SIZE", absl::StrCat(world_size_)},
+        {"RZ_RANK", absl::StrCat(ranks_[local_rank].rank)},
+        {"RZ_LOCAL_RANK", absl::StrCat(local_rank)}};
+    if (!options_.token_file.empty()) {
+      environment.emplace_back("RZ_TOKEN_FILE",
+                               std::filesystem::absolute(options_.token_file).string());
+    }
+    return environment;
+  }
+
+  // Step 3, once: sleeps until something happens and deals with it.
+  void WaitAndMove() {
+    std::vector<pollfd> waits = {{signals_.get(), POLLIN, 0}};
+    if (relay_ != nullptr) {
+      waits.push_back({relay_->readable(), POLLIN, 0});
+      waits.push_back({relay_->writable(), POLLOUT, 0});
+    }
+    for (const LocalRank& rank : ranks_) {
+      for (const Output& output : rank.outputs) waits.push_back({output.fd.get(), POLLIN, 0});
+    }
+    const absl::Duration left = std::min(terminate_at_, kill_at_) - clock_.Now();
+    const int timeout =
+        left == absl::InfiniteDuration()
+            ? -1
+            : static_cast<int>(std::max<int64_t>(
+                  0, absl::ToInt64Milliseconds(absl::Ceil(left, absl::Milliseconds(1)))));
+    if (poll(waits.data(), waits.size(), timeout) < 0) return;
+    if (relay_ != nullptr) relay_->Move();
+    for (LocalRank& rank : ranks_) {
+      for (Output& output : rank.outputs) MoveOutput(rank, output);
+    }
+    TakeSignals();
+  }
+
+  // Takes one piece, so that a rank that writes without end does not starve the others.
+  bool MoveOutput(LocalRank& rank, Output& output) {
+    if (output.fd.get() < 0) return false;
+    char buffer[16384];
+    const ssize_t got = read(output.fd.get(), buffer, sizeof(buffer));
+    if (got < 0) return errno == EINTR;
+    const std::string lines =
+        got > 0 ? output.prefixer->Feed(std::string_view(buffer, got)) : output.prefixer->Finish();
+    // Where nobody reads ours any more, the ranks shall notice as if they wrote there themselves.
+    const bool read_on = streams_[output.target].Write(rank.rank, lines);
+    if (got == 0 || !read_on) output.fd.Close();
+    return got > 0 && read_on;
+  }
+
+  void DrainOutputs(LocalRank& rank) {
+    for (Output& output : rank.outputs) {
+      while (MoveOutput(rank, output)) {
+      }
+      // A process that left the group may hold the pipe open: that is not waited for.
+      if (output.fd.get() >= 0) streams_[output.target].Write(rank.rank, output.prefixer->Finish());
+    }
+  }
+
+  void TakeSignals() {
+    std::vector<pid_t> ended;
+    signalfd_siginfo info;
+    while (read(signals_.get(), &info, sizeof(info)) == sizeof(info)) {
+      const int number = static_cast<int>(info.ssi_signo);
+      if (number == SIGCHLD) {
+        ended.push_back(static_cast<pid_t>(info.ssi_pid));
+      } else if (std::find(std::begin(kForwardedSignals), std::end(kForwardedSignals), number) !=
+                 std::end(kForwardedSignals)) {
+        SignalAll(number);
+      } else {
+        Stop(number);
+      }
+    }
+    // Signals of one kind that come together are merged, and keep who was first: the one to blame.
+    for (pid_t pid : ended) {
+      for (LocalRank& rank : ranks_) {
+        if (rank.process->pid() == pid) ReapIfEnded(rank);
+      }
+    }
+    for (LocalRank& rank : ranks_) ReapIfEnded(rank);
+  }
+
+  void ReapIfEnded(LocalRank& rank) {
+    if (!rank.running() || !HasEnded(rank)) return;
+    Reap(rank);
+    if (rank.failed()) OnFailure(rank);
+  }
+
+  void Stop(int number) {
+    if (stopped_by_ != 0) {
+      SignalAll(SIGKILL);
+      return;
+    }
+    stopped_by_ = number;
+    SignalAll(number);
+    kill_at_ = clock_.Now() + options_.grace;
+  }
+
+  static bool HasEnded(const LocalRank& rank) {
+    siginfo_t info{};
+    return waitid(P_PID, rank.process->pid(), &info, WEXITED | WNOHANG | WNOWAIT) == 0 &&
+           info.si_pid != 0;
+  }
+
+  // Step 4; waits for the rank where it has not ended.
+  void Reap(LocalRank& rank) {
+    const pid_t pid = rank.process->pid();
+    siginfo_t info{};
+    while (waitid(P_PID, pid, &info, WEXITED | WNOWAIT) != 0 && errno == EINTR) {
+    }
+    kill(-pid, SIGKILL);
+    if (guard_.has_value()) guard_->Forget(pid);
+    int status = 0;
+    while (waitpid(pid, &status, 0) < 0 && errno == EINTR) {
+    }
+    rank.wait_status = status;
+  }
+
+  void OnFailure(const LocalRank& rank) {
+    if (first_failure_ != nullptr || stopped_by_ != 0) return;
+    first_failure_ = &rank;
+    terminate_at_ = clock_.Now() + options_.grace;
+    const std::string detail = FormatWaitStatus(*rank.wait_status);
+    if (server_ != nullptr) {
+      FailureReport report;
+      report.job = job_;
+      report.rank = Rank(rank.rank);
+      report.detail = detail;
+      server_->service()->ReportFailure(report,
+                                        [this](const Reply& reply) { verdict_ = reply.verdict; });
+      return;
+    }
+    // A server elsewhere may take its time; output and signals do not wait for it.
+    reporter_ = std::thread([this, detail, failed = Rank(rank.rank)] {
+      absl::StatusOr<std::optional<Verdict>> verdict =
+          ReportEndedProcess(address_, options_.token_file, job_, failed, detail);
+      if (verdict.ok()) verdict_ = *verdict;
+    });
+  }
+
+  void ActOnTime() {
+    const absl::Duration now = clock_.Now();
+    if (now >= terminate_at_) {
+      terminate_at_ = absl::InfiniteDuration();
+      kill_at_ = std::min(kill_at_, now + options_.grace);
+      SignalAll(SIGTERM);
+      SignalAll(SIGCONT);  // a stopped process does not see SIGTERM
+    }
+    if (now >= kill_at_) {
+      kill_at_ = absl::InfiniteDuration();
+      SignalAll(SIGKILL);
+    }
+  }
+
+  void SignalAll(int number) {
+    for (const LocalRank& rank : ranks_) {
+      if (rank.running()) kill(-rank.process->pid(), number);
+    }
+  }
+
+  int Conclude() {
+    const bool any_failed = std::any_of(ranks_.begin(), ranks_.end(),
+                                        [](const LocalRank& rank) { return rank.failed(); });
+    if (stopped_by_ != 0) {
+      Say(absl::StrCat("stopped by signal ", stopped_by_, " (", sigdescr_np(stopped_by_), ")"));
+      return any_failed ? 128 + stopped_by_ : 0;
+    }
+    if (first_failure_ == nullptr) return 0;
+    // The rank that the verdict names may have taken longer to end than one that followed it.
+    const LocalRank* failed = first_failure_;
+    for (const LocalRank& rank : ranks_) {
+      if (verdict_.has_value() && Rank(rank.rank) == verdict_->rank && rank.failed()) {
+        failed = &rank;
+      }
+    }
+    const std::string line =
+        absl::StrCat("rank ", failed->rank, " ended: ", FormatWaitStatus(*failed->wait_status));
+    const bool known_better = verdict_.has_value() && verdict_->message != line;
+    Say(known_better ? absl::StrCat(line, " (", verdict_->message, ")") : line);
+    return ExitCodeOf(*failed->wait_status);
+  }
+
+  const LaunchOptions& options_;
+  const int world_size_;
+  const Clock& clock_ = *Clock::Steady();
+  Cursor cursors_[2];
+  OutputStream streams_[2];  // standard output, standard error
+  std::vector<LocalRank> ranks_;
+  std::optional<Guard> guard_;
+  ScopedFd signals_;
+  std::unique_ptr<StdinRelay> relay_;
+  std::unique_ptr<RendezvousServer> server_;
+  std::string address_;
+  std::string job_;
+  int exec_error_ = 0;
+  int stopped_by_ = 0;
+  const LocalRank* first_failure_ = nullptr;
+  absl::Duration terminate_at_ = absl::InfiniteDuration();
+  absl::Duration kill_at_ = absl::InfiniteDuration();
+  std::thread reporter_;
+  // Written by the reporter until it is joined.
+  std::optional<Verdict> verdict_;
+};
+
+}  // namespace
+
+int Launch(const LaunchOptions& options) { return Launcher(options).Run(); }
+
+}  // namespace rz

@@ -1,0 +1,61 @@
+// rz_run: starts the ranks of a job on this host.
+#include <cstdint>
+#include <string>
+
+#include "absl/strings/str_cat.h"
+#include "runtime/rendezvous/endpoint.h"
+#include "runtime/rendezvous/limits.h"
+#include "tools/flag_set.h"
+#include "tools/launch/launcher.h"
+
+namespace rz {
+namespace {
+
+int Main(int argc, char** argv) {
+  LaunchOptions options;
+  int64_t ranks = 1, nodes = 1, node_rank = 0;
+  FlagSet flags("rz_run", "starts the ranks of a job on this host and waits for them");
+  flags.Int("ranks", &ranks, "ranks on this host", {"n", "np"});
+  flags.Int("nodes", &nodes, "hosts of the job, each with as many ranks");
+  flags.Int("node-rank", &node_rank, "which of the hosts this is, from 0");
+  flags.String("rendezvous", &options.rendezvous,
+               "HOST:PORT of a running rz_rendezvous; without it rz_run is the rendezvous");
+  flags.String("job", &options.job, "name of the job at the rendezvous, the same on all hosts");
+  flags.String("token-file", &options.token_file, "the rendezvous's token, mode 0600");
+  flags.Duration("grace", &options.grace,
+                 "time the others get to stop after a failure, and again after SIGTERM");
+  flags.Rest("PROGRAM ARGS");
+  flags.Example("rz_run -n 4 -- bazel-bin/tools/rz_train --steps 20");
+  flags.Example("rz_run -n 2 --nodes 2 --node-rank 0 --rendezvous 10.0.0.1:29400 -- ./program");
+  flags.ParseOrExit(argc, argv);
+
+  options.command = flags.rest();
+  if (options.command.empty()) flags.UsageError("no program: put -- PROGRAM ARGS at the end");
+  if (ranks < 1 || ranks > limits::kMaxWorldSize) {
+    flags.UsageError(absl::StrCat("-n takes 1 to ", limits::kMaxWorldSize, ", not ", ranks));
+  }
+  if (nodes < 1 || nodes > limits::kMaxWorldSize || ranks * nodes > limits::kMaxWorldSize) {
+    flags.UsageError(absl::StrCat(nodes, " hosts with ", ranks, " ranks: a job has 1 to ",
+                                  limits::kMaxWorldSize, " ranks"));
+  }
+  if (node_rank < 0 || node_rank >= nodes) {
+    flags.UsageError(absl::StrCat("--node-rank ", node_rank, " is not within 0 to ", nodes - 1));
+  }
+  if (nodes > 1 && options.rendezvous.empty()) {
+    flags.UsageError("several hosts meet at a --rendezvous HOST:PORT: start rz_rendezvous there");
+  }
+  if (!options.rendezvous.empty()) {
+    if (const auto endpoint = ParseEndpoint(options.rendezvous); !endpoint.ok()) {
+      flags.UsageError(absl::StrCat("--rendezvous: ", endpoint.status().message()));
+    }
+  }
+  options.ranks = static_cast<int>(ranks);
+  options.nodes = static_cast<int>(nodes);
+  options.node_rank = static_cast<int>(node_rank);
+  return Launch(options);
+}
+
+}  // namespace
+}  // namespace rz
+
+int main(int argc, char** argv) { return rz::Main(argc, argv); }
