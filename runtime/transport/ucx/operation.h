@@ -32,6 +32,8 @@ struct Operation {
   size_t size = 0;
   Rank peer;
   Kind kind = Kind::kSend;
+  // UCX has called back.
+  bool finished = false;
   // Completed towards its sink although UCX still holds the record.
   bool abandoned = false;
 
@@ -102,6 +104,7 @@ class OperationPool {
     operation->status = absl::OkStatus();
     operation->request = nullptr;
     operation->abandoned = false;
+    operation->finished = false;
     operation->next = free_;
     free_ = operation;
   }

@@ -16,6 +16,11 @@
 //      are closed by force, which never waits for a peer.
 //   A peer to which sends are still under way is told kAborted instead.
 //
+// UCX connects lazily, by a handshake of its own, and Debian's build ends the process when a worker
+// is destroyed over a half-finished one. So each side sends kHello at Connect, which makes UCX
+// finish its handshake; no endpoint is closed before the peer's kHello has come (or waiting for it
+// is over: then the worker is left open for good).
+//
 // Abort: every peer that is reachable without waiting is told kAborted, then everything ends as if
 // all peers were lost, with the cause of the abort.
 #include <sched.h>
@@ -35,8 +40,9 @@ namespace {
 // Rounds in which other peers may keep UCX busy before a troubled one is given up all the same.
 constexpr int kMostTroubledRounds = 10000;
 
-// The contract's "within a second of progress".
+// The contract's "within a second of progress", and how much of it may go into handshakes.
 constexpr absl::Duration kAbortLimit = absl::Seconds(1);
+constexpr absl::Duration kAbortHandshakeLimit = absl::Milliseconds(500);
 
 // Closes by force take about a millisecond.
 constexpr absl::Duration kCloseLimit = absl::Seconds(10);
@@ -64,7 +70,9 @@ ucs_status_t UcxTransport::OnControlMessage(void* transport, const void* header,
     return UCS_OK;
   }
   Peer& peer = self.peers_[message.rank];
-  if (message.kind == ControlMessage::kReceived) {
+  if (message.kind == ControlMessage::kHello) {
+    peer.met = true;
+  } else if (message.kind == ControlMessage::kReceived) {
     peer.goodbye_answered = true;
   } else if (!peer.gone() && message.kind == ControlMessage::kLeaving) {
     peer.state = Peer::State::kLeft;
@@ -106,13 +114,26 @@ void UcxTransport::AttendToPeers(bool quiet) {
 
 void UcxTransport::Retire(Peer& peer) {
   if (peer.endpoint == nullptr) return;
-  if (peer.state == Peer::State::kLeft) SendControl(peer, ControlMessage::kReceived);
+  if (peer.state == Peer::State::kLeft && !peer.told) {
+    SendControl(peer, ControlMessage::kReceived);
+    peer.told = true;
+  }
   for (Operation *each = peer.under_way.front(), *next; each != nullptr; each = next) {
     next = peer.under_way.After(each);
     if (each->kind == Operation::Kind::kReceive) {
       ucp_request_cancel(worker_->handle(), each->request);
     }
   }
+  if (MayClose(peer)) CloseEndpoint(peer);
+}
+
+bool UcxTransport::MayClose(const Peer& peer) const {
+  if (peer.met || peer.broken_with != UCS_OK) return true;
+  return abort_deadline_.Remaining(*Clock::Steady()) < kAbortLimit - kAbortHandshakeLimit;
+}
+
+void UcxTransport::CloseEndpoint(Peer& peer) {
+  leak_worker_ |= !peer.met;
   ucp_request_param_t param = {};
   param.op_attr_mask = UCP_OP_ATTR_FIELD_FLAGS;
   param.flags = UCP_EP_CLOSE_FLAG_FORCE;
@@ -129,7 +150,9 @@ void UcxTransport::SendControl(Peer& peer, ControlMessage::Kind kind) {
   ControlMessage& message = peer.outgoing[kind];
   message = {kind, static_cast<uint8_t>(epoch_.value()), 0, self_.value()};
   ucp_request_param_t param = {};
-  param.op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK;
+  param.op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_FLAGS;
+  // A message that can be replied to needs the finished handshake.
+  param.flags = kind == ControlMessage::kHello ? UCP_AM_SEND_FLAG_REPLY : 0;
   param.cb.send = [](void* request, ucs_status_t, void*) { ucp_request_free(request); };
   ucp_am_send_nbx(peer.endpoint, ControlMessage::kActiveMessageId, &message, sizeof message,
                   nullptr, 0, &param);
@@ -182,12 +205,12 @@ void UcxTransport::BeginAbort() {
     }
     peer.state = Peer::State::kDead;
     peer.cause = cause;
-    Retire(peer);
+    NeedsAttention(peer);
   }
 }
 
 void UcxTransport::FinishAbort() {
-  if (closes_under_way_ > 0 || has_leftovers_) {
+  if (closes_under_way_ > 0 || has_leftovers_ || !attention_.empty()) {
     if (!abort_deadline_.HasPassed(*Clock::Steady())) return;
     for (int r = 0; r < world_size_; ++r) AbandonOperations(peers_[r]);
   }
@@ -219,7 +242,8 @@ void UcxTransport::SayGoodbye() {
 
 bool UcxTransport::GoodbyeDone() const {
   for (int r = 0; r < world_size_; ++r) {
-    if (peers_[r].endpoint != nullptr && !peers_[r].goodbye_answered) return false;
+    if (peers_[r].endpoint == nullptr) continue;
+    if (!peers_[r].goodbye_answered || !peers_[r].met) return false;
   }
   return true;
 }
@@ -228,20 +252,24 @@ UcxTransport::~UcxTransport() {
   if (peers_ != nullptr) {
     if (connected_ && !abort_requested_.load(std::memory_order_acquire)) SayGoodbye();
     for (int r = 0; r < world_size_; ++r) {
+      if (peers_[r].endpoint == nullptr) continue;
       peers_[r].state = Peer::State::kDead;
-      Retire(peers_[r]);
+      CloseEndpoint(peers_[r]);
     }
     const Deadline deadline = Deadline::After(*Clock::Steady(), kCloseLimit);
     for (ReapCloses(false); closes_under_way_ > 0; ReapCloses(false)) {
       if (deadline.HasPassed(*Clock::Steady())) {
         Log(LogLevel::kWarning, "UCX did not close ", closes_under_way_,
             " connections in time; its worker is left open until the process ends");
-        worker_->Leak();
+        leak_worker_ = true;
         break;
       }
       if (ucp_worker_progress(worker_->handle()) == 0) sched_yield();
     }
   }
+  if (leak_worker_) worker_->Leak();
+  // UCX may call back for what it still holds, so it goes before the records.
+  worker_.reset();
   close(wake_fd_);
 }
 

@@ -17,6 +17,7 @@ namespace rz {
 // byte order: UCX itself needs that.
 struct ControlMessage {
   enum Kind : uint8_t {
+    kHello,     // the first message on a connection
     kLeaving,   // "you have all I ever sent"
     kReceived,  // the answer to kLeaving
     kAborted,   // "I gave up"
@@ -46,12 +47,14 @@ struct Peer {
   ucs_status_t broken_with = UCS_OK;  // why kTroubled
   absl::Status cause;                 // what its operations complete with once gone
 
-  ucp_ep_h endpoint = nullptr;             // nullptr: none, closing or closed
-  void* close_request = nullptr;           // the close under way
-  bool needs_attention = false;            // is in UcxTransport::attention_
-  bool goodbye_answered = false;           // it has received all we sent
-  OperationList under_way;                 // in UCX, in the order posted
-  std::array<ControlMessage, 3> outgoing;  // by kind; UCX may read them after the call
+  ucp_ep_h endpoint = nullptr;    // nullptr: none, closing or closed
+  void* close_request = nullptr;  // the close under way
+  bool needs_attention = false;   // is in UcxTransport::attention_
+  bool met = false;               // its kHello is here: UCX's own handshake with it is over
+  bool told = false;              // that we know that it left
+  bool goodbye_answered = false;  // it has received all we sent
+  OperationList under_way;        // in UCX, in the order posted
+  std::array<ControlMessage, 4> outgoing;  // by kind; UCX may read them after the call
 };
 
 }  // namespace rz

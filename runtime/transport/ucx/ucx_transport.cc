@@ -117,7 +117,10 @@ absl::Status UcxTransport::ConnectTo(Peer& peer, const std::string& address) {
   params.err_handler.cb = OnEndpointError;
   params.err_handler.arg = &peer;
   const ucs_status_t status = ucp_ep_create(worker_->handle(), &params, &peer.endpoint);
-  if (status == UCS_OK) return absl::OkStatus();
+  if (status == UCS_OK) {
+    SendControl(peer, ControlMessage::kHello);
+    return absl::OkStatus();
+  }
   peer.endpoint = nullptr;
   return absl::UnavailableError(absl::StrCat(
       "rank ", peer.rank.value(), " cannot be reached from rank ", self_.value(), ": ",
@@ -171,10 +174,9 @@ absl::Status UcxTransport::PostSend(Rank peer, Tag tag, absl::Span<const std::by
   param.cb.send = OnSendDone;
   param.user_data = operation;
   param.memory_type = UCS_MEMORY_TYPE_HOST;
-  Started(operation,
-          ucp_tag_send_nbx(to.endpoint, data.data(), data.size(), MakeUcxTag(epoch_, self_, tag),
-                           &param),
-          data.size());
+  to.under_way.PushBack(operation);
+  Started(operation, ucp_tag_send_nbx(to.endpoint, data.data(), data.size(),
+                                      MakeUcxTag(epoch_, self_, tag), &param));
   return absl::OkStatus();
 }
 
@@ -191,18 +193,17 @@ absl::Status UcxTransport::PostRecv(Rank peer, Tag tag, absl::Span<std::byte> bu
     self_link_.Post(operation, ready_);
     return absl::OkStatus();
   }
-  ucp_tag_recv_info_t info = {};
   ucp_request_param_t param = {};
+  // UCX 1.13 does not say how long a message was that completes a receive at once; with this flag
+  // it calls back from within the call.
   param.op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA |
-                       UCP_OP_ATTR_FIELD_MEMORY_TYPE | UCP_OP_ATTR_FIELD_RECV_INFO;
+                       UCP_OP_ATTR_FIELD_MEMORY_TYPE | UCP_OP_ATTR_FLAG_NO_IMM_CMPL;
   param.cb.recv = OnReceiveDone;
   param.user_data = operation;
   param.memory_type = UCS_MEMORY_TYPE_HOST;
-  param.recv_info.tag_info = &info;
-  const ucs_status_ptr_t request =
-      ucp_tag_recv_nbx(worker_->handle(), buffer.data(), buffer.size(),
-                       MakeUcxTag(epoch_, peer, tag), kUcxTagMask, &param);
-  Started(operation, request, info.length);
+  from.under_way.PushBack(operation);
+  Started(operation, ucp_tag_recv_nbx(worker_->handle(), buffer.data(), buffer.size(),
+                                      MakeUcxTag(epoch_, peer, tag), kUcxTagMask, &param));
   return absl::OkStatus();
 }
 
@@ -213,12 +214,11 @@ bool UcxTransport::HasArrived(const Peer& peer, Tag tag) const {
                           /*remove=*/0, &info) != nullptr;
 }
 
-void UcxTransport::Started(Operation* operation, ucs_status_ptr_t request, size_t bytes_if_done) {
-  peers_[operation->peer.value()].under_way.PushBack(operation);
-  if (UCS_PTR_IS_PTR(request)) {
+void UcxTransport::Started(Operation* operation, ucs_status_ptr_t request) {
+  if (!UCS_PTR_IS_PTR(request)) {
+    Finish(operation, UCS_PTR_STATUS(request), operation->size);
+  } else if (!operation->finished) {
     operation->request = request;
-  } else {
-    Finish(operation, UCS_PTR_STATUS(request), bytes_if_done);
   }
 }
 
@@ -243,6 +243,7 @@ void UcxTransport::Finish(Operation* operation, ucs_status_t status, size_t byte
   }
   OperationList::Remove(operation);
   ready_.PushBack(operation);
+  operation->finished = true;
   operation->request = nullptr;
   operation->moved_bytes = bytes;
   if (status == UCS_OK) [[likely]]

@@ -61,8 +61,8 @@ class UcxTransport final : public Transport {
   Operation* NewOperation(Operation::Kind kind, Rank peer, Tag tag, CompletionSink* sink,
                           uint64_t token);
   bool HasArrived(const Peer& peer, Tag tag) const;
-  // Takes over what ucp_tag_{send,recv}_nbx returned.
-  void Started(Operation* operation, ucs_status_ptr_t request, size_t bytes_if_done);
+  // Takes over what ucp_tag_{send,recv}_nbx returned for `operation`, which is under way.
+  void Started(Operation* operation, ucs_status_ptr_t request);
   void Finish(Operation* operation, ucs_status_t status, size_t bytes);
   int Deliver();
   // Moves UCX; true when it had nothing (more) to do.
@@ -79,6 +79,9 @@ class UcxTransport final : public Transport {
   void NeedsAttention(Peer& peer);
   void AttendToPeers(bool quiet);
   void Retire(Peer& peer);
+  void CloseEndpoint(Peer& peer);
+  // False while a close by force could meet UCX's own handshake with the peer.
+  bool MayClose(const Peer& peer) const;
   void SendControl(Peer& peer, ControlMessage::Kind kind);
   void ReapCloses(bool quiet);
   void AbandonOperations(Peer& peer);
@@ -88,7 +91,7 @@ class UcxTransport final : public Transport {
   bool GoodbyeDone() const;
 
   const UcxOptions options_;
-  const std::unique_ptr<UcxWorker> worker_;
+  std::unique_ptr<UcxWorker> worker_;
   const int wake_fd_;
 
   bool connected_ = false;
@@ -111,6 +114,9 @@ class UcxTransport final : public Transport {
   enum class AbortState : uint8_t { kNone, kUnderWay, kDone };
   AbortState abort_state_ = AbortState::kNone;
   Deadline abort_deadline_ = Deadline::InfiniteFuture();
+  // An endpoint was closed in UCX's handshake, which Debian's build takes badly at the worker's
+  // end.
+  bool leak_worker_ = false;
 
   std::atomic<bool> wake_{false};
   std::atomic<bool> abort_requested_{false};
