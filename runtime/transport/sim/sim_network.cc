@@ -224,8 +224,8 @@ void SimNetwork::Die(int endpoint, bool silent, const absl::Status& cause) {
       posted_[message.stream.destination].push_back(message.receive);
       message.receive = -1;
     }
-    if (message.eager && (silent || to_dead)) continue;
-    if (message.eager || (to_dead && !silent)) {
+    if (message.eager) continue;
+    if (to_dead && !silent) {
       FailSend(id, cause);
     } else {
       Remove(flying_, id);
@@ -234,6 +234,13 @@ void SimNetwork::Die(int endpoint, bool silent, const absl::Status& cause) {
     }
   }
   if (silent) return;
+  // What had left it still arrives, and before the news of its death.
+  const std::vector<int> flying = flying_;
+  for (int id : flying) {
+    if (messages_[id].stream.source != endpoint) continue;
+    Remove(flying_, id);
+    Arrive(id);
+  }
   for (int id = 0; id < static_cast<int>(receives_.size()); ++id) {
     const PendingReceive& receive = receives_[id];
     if (receive.state != State::kFree && receive.stream.source == endpoint &&

@@ -63,11 +63,11 @@ class SimNetwork {
   std::vector<Completion>& completions(int endpoint) { return completions_[endpoint]; }
 
   // Ends every operation of `endpoint` with `cause`; partners in the middle of a transfer get
-  // Unavailable. Eager messages that have left it still arrive.
+  // Unavailable, all others are told nothing. Eager messages that have left it still arrive.
   void CancelAll(int endpoint, const absl::Status& cause);
 
-  // Nothing of `endpoint` moves any more. Loud: what others have under way with it completes with
-  // `cause`. Silent: it never completes.
+  // Nothing of `endpoint` moves any more, except eager messages that have left it. Loud: what
+  // others have under way with it completes with `cause`. Silent: it never completes.
   void Die(int endpoint, bool silent, const absl::Status& cause);
 
   // One line an operation that waits, in the order they were posted: "rank 2 waits for a message

@@ -10,9 +10,6 @@
 namespace rz {
 namespace {
 
-// A rank may need a few polls to get from one operation to the next without touching the wires.
-constexpr int kIdlePasses = 8;
-
 constexpr size_t kReportedWaits = 64;
 
 }  // namespace
@@ -88,7 +85,7 @@ int SimWorld::PickRank(const std::vector<bool>& done) {
 
 bool SimWorld::PollInTurn(absl::Span<const std::function<bool()>> ranks, std::vector<bool>& done) {
   const int64_t events = network_.events();
-  for (int pass = 0; pass < kIdlePasses; ++pass) {
+  for (int pass = 0; pass < options_.idle_polls; ++pass) {
     for (int rank = 0; rank < world_size(); ++rank) {
       if (done[rank] || transports_[rank]->dead_) continue;
       const bool told = HasCompletions(rank);

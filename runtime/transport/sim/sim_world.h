@@ -46,6 +46,10 @@ struct SimOptions {
   // False: each transport waits for Connect; rank r of a plain world is then "sim:r".
   bool connected = true;
 
+  // With nothing under way, how often each rank is polled in vain before that is a deadlock: more
+  // than it may need from one operation to the next without touching the wires.
+  int idle_polls = 8;
+
   std::optional<SimFault> fault = std::nullopt;
 };
 
