@@ -38,8 +38,9 @@ std::string EnvironmentText(const char* name) {
   return value == nullptr ? "" : value;
 }
 
-// rz_run reads our output through a pipe and says whether it writes to a terminal itself.
-bool WritesToTerminal() { return isatty(STDOUT_FILENO) == 1 || EnvironmentText("RZ_TTY") == "1"; }
+// On a terminal; and under rz_run, which shows redrawn lines on a terminal and otherwise passes on
+// only the last state of each.
+bool MayRedraw() { return isatty(STDOUT_FILENO) == 1 || !EnvironmentText("RZ_LOCAL_RANK").empty(); }
 
 UcxOptions TransportOptions(const TrainConfig& config) {
   UcxOptions options;
@@ -66,8 +67,9 @@ absl::Status FirstCause(Job* job, const absl::Status& own) {
   return absl::StrContains(verdict.message(), own.message()) ? own : verdict;
 }
 
+// `failed_step` is set where a step was under way when it failed.
 absl::Status TrainAsRank(const TrainConfig& config, const Dataset& dataset, Job* job,
-                         int64_t* step) {
+                         int64_t* failed_step) {
   CommunicatorOptions options;
   options.numeric_mode = config.numeric_mode;
   options.algorithms = config.algorithms;
@@ -79,12 +81,13 @@ absl::Status TrainAsRank(const TrainConfig& config, const Dataset& dataset, Job*
     RZ_ASSIGN_OR_RETURN(reference, ReadReference(config.reference_path));
     RZ_RETURN_IF_ERROR(CheckReference(*reference, config, job->world_size()));
   }
-  Progress progress(first ? stdout : nullptr, WritesToTerminal(), Clock::Steady());
+  Progress progress(first ? stdout : nullptr, MayRedraw(), Clock::Steady());
   TrainingRun run(config, &dataset, communicator.get(), job->transport()->Description(),
                   std::move(reference), &progress, Clock::Steady());
-  const absl::Status status = run.Run();
-  *step = run.step();
-  RZ_RETURN_IF_ERROR(status);
+  if (const absl::Status status = run.Run(); !status.ok()) {
+    *failed_step = run.step();
+    return status;
+  }
   if (first && !config.report_path.empty()) return WriteReport(run.report(), config.report_path);
   return absl::OkStatus();
 }

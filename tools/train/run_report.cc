@@ -34,6 +34,12 @@ std::string Number(double value) {
   return text.find_first_of("ni") == std::string::npos ? text : "null";
 }
 
+std::string Numbers(const std::vector<double>& values) {
+  std::vector<std::string> texts;
+  for (const double value : values) texts.push_back(Number(value));
+  return absl::StrCat("[", absl::StrJoin(texts, ", "), "]");
+}
+
 std::string MemoryJson(const MemoryReport& memory) {
   std::string json = absl::StrFormat(
       "  \"memory\": {\n    \"world\": %d,\n    \"stage\": %s,\n    \"dtype\": %s,\n"
@@ -103,20 +109,18 @@ std::string ToJson(const RunReport& report) {
       "\"formula\": %s},\n",
       report.payload_bytes_per_step, report.expected_payload_bytes_per_step,
       JsonString(report.wire_formula));
-  std::vector<std::string> losses;
-  for (const double loss : report.losses) losses.push_back(Number(loss));
   std::vector<std::string> epochs;
   for (const EpochResult& epoch : report.epochs) {
     epochs.push_back(absl::StrCat("{\"loss\": ", Number(epoch.loss),
                                   ", \"test_accuracy\": ", Number(epoch.test_accuracy), "}"));
   }
-  absl::StrAppendFormat(&json,
-                        "  \"steps\": %d,\n  \"losses\": [%s],\n  \"epochs\": [%s],\n"
-                        "  \"seconds\": %s,\n  \"test_accuracy\": %s,\n"
-                        "  \"weights_crc32c\": \"%08X\"\n}\n",
-                        report.steps, absl::StrJoin(losses, ", "), absl::StrJoin(epochs, ", "),
-                        Number(report.seconds), Number(report.test_accuracy),
-                        report.weights_crc32c);
+  absl::StrAppendFormat(
+      &json,
+      "  \"steps\": %d,\n  \"losses\": %s,\n  \"norms\": %s,\n  \"epochs\": [%s],\n"
+      "  \"seconds\": %s,\n  \"test_accuracy\": %s,\n"
+      "  \"weights_crc32c\": \"%08X\"\n}\n",
+      report.steps, Numbers(report.losses), Numbers(report.norms), absl::StrJoin(epochs, ", "),
+      Number(report.seconds), Number(report.test_accuracy), report.weights_crc32c);
   return json;
 }
 

@@ -27,6 +27,7 @@ struct RunReport {
   std::string algorithms;
   int64_t steps = 0;
   std::vector<double> losses;  // of the printed steps: mean over the global batch
+  std::vector<double> norms;   // of the printed steps: L2 of the gradient of that mean
   std::vector<EpochResult> epochs;
   int64_t payload_bytes_per_step = 0;
   int64_t expected_payload_bytes_per_step = 0;

@@ -1,5 +1,6 @@
 #include "tools/train/training_run.h"
 
+#include <algorithm>
 #include <cstdlib>
 #include <utility>
 #include <vector>
@@ -160,6 +161,7 @@ void TrainingRun::PrintHeader() {
 void TrainingRun::PrintStep(const TrainStep& step, double loss) {
   shown_loss_ = loss;
   report_.losses.push_back(loss);
+  report_.norms.push_back(step.report.norm);
   const MemoryReport memory = trainer_->optimizer().Memory();
   ModelShape ddp = memory.shape;
   ddp.stage = ZeroStage::kDdp;
