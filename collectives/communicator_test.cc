@@ -125,6 +125,16 @@ TEST(CommunicatorTest, AbortFromAnotherThreadIsTheFirstCause) {
   EXPECT_THAT(job.comm(0).StartBarrier(), StatusIs(absl::StatusCode::kAborted, "rank 1 was lost"));
 }
 
+TEST(CommunicatorTest, AbortWhileTheOwnerPolls) {
+  SimJob job(2, {}, {});
+  ASSERT_OK_AND_ASSIGN(Operation operation, job.comm(0).StartBarrier());
+  std::thread other([&] { job.comm(0).Abort(absl::AbortedError("rank 1 was lost")); });
+  while (!operation.Poll()) {
+  }
+  other.join();
+  EXPECT_THAT(operation.status(), StatusIs(absl::StatusCode::kAborted, "rank 1 was lost"));
+}
+
 TEST(CommunicatorTest, ResultsOfEarlierOperationsOutliveAFailure) {
   SimJob job(1, {}, {});
   ASSERT_OK_AND_ASSIGN(const Operation operation, job.comm(0).StartBarrier());
