@@ -22,16 +22,14 @@
 #include "gmock/gmock.h"
 #include "runtime/base/simd_level.h"
 #include "runtime/base/status_matchers.h"
-#include "tests/integration/program.h"
+#include "tests/integration/subprocess.h"
 #include "tools/train/flat_json.h"
 
 namespace rz {
 namespace {
 
-using ::rz::testing::ProcessesWith;
-using ::rz::testing::Program;
-using ::rz::testing::ProgramResult;
-using ::rz::testing::RunProgram;
+using ::rz::testing::ProgramPath;
+using ::rz::testing::Subprocess;
 using ::testing::AllOf;
 using ::testing::AnyOf;
 using ::testing::ContainsRegex;
@@ -43,27 +41,40 @@ constexpr char kRun[] = "tools/rz_run";
 constexpr char kTrain[] = "tools/rz_train";
 constexpr char kRendezvous[] = "tools/rz_rendezvous";
 
-// Marks every process of this test program.
-constexpr char kMark[] = "RZ_TEST_MARK";
-std::string Mark() { return absl::StrCat("train_test.", getpid()); }
+using Arguments = std::vector<std::string>;
+using Environment = Subprocess::Environment;
 
 // 20-24-16-5 has 989 parameters: a multiple of neither 2, 3, 4, 5 nor 8.
-const std::vector<std::string> kSmall = {"--dataset=synthetic", "--model=20-24-16-5",
-                                         "--global-batch=50", "--steps=12"};
+const Arguments kSmall = {"--dataset=synthetic", "--model=20-24-16-5", "--global-batch=50",
+                          "--steps=12"};
 
-std::vector<std::string> Concat(std::vector<std::string> a, const std::vector<std::string>& b) {
+Arguments Concat(Arguments a, const Arguments& b) {
   a.insert(a.end(), b.begin(), b.end());
   return a;
 }
 
-// Runs the program on `ranks` ranks with rz_run.
-ProgramResult RunRanks(int ranks, const std::vector<std::string>& arguments,
-                       Program::Environment environment = {}) {
-  environment.emplace_back(kMark, Mark());
-  const ProgramResult result =
-      RunProgram(Concat({kRun, "-n", absl::StrCat(ranks), "--", kTrain}, arguments), environment);
-  EXPECT_THAT(ProcessesWith(kMark, Mark()), IsEmpty());
-  return result;
+// How a program ended, and all it wrote.
+struct Ending {
+  int exit_code = -1;  // 128 + the signal that ended it
+  std::string out;
+  std::string err;
+};
+
+Ending EndOf(Subprocess& program) {
+  Ending ending;
+  ending.exit_code = program.Wait();
+  EXPECT_TRUE(program.WaitUntilNothingIsLeft());
+  ending.out = program.Output();
+  ending.err = program.ErrorOutput();
+  return ending;
+}
+
+// Runs rz_train on `ranks` ranks with rz_run.
+Ending RunRanks(int ranks, const Arguments& arguments, const Environment& environment = {}) {
+  Subprocess program(
+      Concat({ProgramPath(kRun), "-n", absl::StrCat(ranks), "--", ProgramPath(kTrain)}, arguments),
+      "", environment);
+  return EndOf(program);
 }
 
 // What a run leaves in its report.
@@ -83,11 +94,10 @@ std::vector<double> Numbers(const FlatJson& json, const std::string& name) {
   return numbers;
 }
 
-Outcome Train(int ranks, const std::vector<std::string>& arguments,
-              const Program::Environment& environment = {}) {
+Outcome Train(int ranks, const Arguments& arguments, const Environment& environment = {}) {
   const std::string path = absl::StrCat(::testing::TempDir(), "/report.json");
   std::filesystem::remove(path);
-  const ProgramResult result =
+  const Ending result =
       RunRanks(ranks, Concat(arguments, {absl::StrCat("--report=", path)}), environment);
   EXPECT_EQ(result.exit_code, 0) << result.out << result.err;
   std::ifstream file(path);
@@ -126,7 +136,7 @@ INSTANTIATE_TEST_SUITE_P(DTypes, TrainTest, ::testing::Values("bf16", "fp32"),
 
 // A rank's own rounding of its gradients differs with its share; 2^-8 is one bfloat16 rounding.
 TEST_P(TrainTest, AnyNumberOfRanks_HasTheLossesOfOne) {
-  const std::vector<std::string> arguments = Concat(kSmall, {dtype()});
+  const Arguments arguments = Concat(kSmall, {dtype()});
   const Outcome alone = Train(1, arguments);
   ASSERT_EQ(alone.losses.size(), 12u);
   EXPECT_LT(alone.losses.back(), alone.losses.front());
@@ -168,13 +178,13 @@ TEST_P(TrainTest, FastMode_StaysNear) {
 }
 
 TEST_P(TrainTest, MoreRanksThanSamplesOfABatch_Works) {
-  const std::vector<std::string> arguments = Concat(kSmall, {dtype(), "--global-batch=3"});
+  const Arguments arguments = Concat(kSmall, {dtype(), "--global-batch=3"});
   ExpectSameSteps(Train(5, arguments), Train(1, arguments), wide() ? 1e-5 : 1.0 / 64);
 }
 
 // 4096 samples in batches of 600: the last batch of an epoch has 496.
 TEST(TrainOutputTest, Epochs_PrintAccuracyAndTheLastBatchCounts) {
-  const ProgramResult result =
+  const Ending result =
       RunRanks(3, {"--dataset=synthetic", "--model=20-24-5", "--global-batch=600", "--epochs=4"});
   EXPECT_EQ(result.exit_code, 0) << result.err;
   EXPECT_THAT(result.out, AllOf(HasSubstr("28 steps of 7 an epoch"),
@@ -184,12 +194,11 @@ TEST(TrainOutputTest, Epochs_PrintAccuracyAndTheLastBatchCounts) {
 
 TEST(TrainOutputTest, OutputOfARun) {
   const std::string report = absl::StrCat(::testing::TempDir(), "/ddp.json");
-  const std::vector<std::string> ring =
+  const Arguments ring =
       Concat(kSmall, {"--algo=all_reduce:ring,reduce_scatter:ring,all_gather:ring"});
-  const ProgramResult ddp =
-      RunRanks(4, Concat(ring, {"--stage=ddp", absl::StrCat("--report=", report)}));
+  const Ending ddp = RunRanks(4, Concat(ring, {"--stage=ddp", absl::StrCat("--report=", report)}));
   ASSERT_EQ(ddp.exit_code, 0) << ddp.err;
-  const ProgramResult zero = RunRanks(4, Concat(ring, {absl::StrCat("--reference=", report)}));
+  const Ending zero = RunRanks(4, Concat(ring, {absl::StrCat("--reference=", report)}));
   ASSERT_EQ(zero.exit_code, 0) << zero.err;
   EXPECT_THAT(zero.err, IsEmpty());
   EXPECT_THAT(
@@ -206,51 +215,47 @@ TEST(TrainOutputTest, OutputOfARun) {
   EXPECT_THAT(zero.out, Not(HasSubstr("[1]")));
 }
 
-// Ranks started by hand, as with several terminals.
+// Ranks started by hand, as in several terminals.
 class HandStartedTest : public ::testing::Test {
  protected:
   void SetUp() override {
-    rendezvous_ =
-        std::make_unique<Program>(std::vector<std::string>{kRendezvous, "--listen", "127.0.0.1:0"},
-                                  Program::Environment{{kMark, Mark()}});
-    ASSERT_TRUE(rendezvous_->WaitForOutput("listens on 127.0.0.1:"));
+    rendezvous_ = std::make_unique<Subprocess>(
+        Arguments{ProgramPath(kRendezvous), "--listen", "127.0.0.1:0"});
     ASSERT_TRUE(rendezvous_->WaitForOutput("\n"));
-    const std::vector<std::string> lines = absl::StrSplit(rendezvous_->out(), '\n');
-    address_ = lines[0].substr(lines[0].rfind(' ') + 1);
+    const std::string line = rendezvous_->Output().substr(0, rendezvous_->Output().find('\n'));
+    ASSERT_THAT(line, HasSubstr("listens on 127.0.0.1:"));
+    address_ = line.substr(line.rfind(' ') + 1);
   }
 
   void TearDown() override {
-    rendezvous_->Kill(SIGTERM);
-    EXPECT_EQ(rendezvous_->Wait().exit_code, 0);
-    EXPECT_THAT(ProcessesWith(kMark, Mark()), IsEmpty());
+    rendezvous_->Signal(SIGTERM);
+    EXPECT_EQ(EndOf(*rendezvous_).exit_code, 0);
   }
 
-  std::unique_ptr<Program> StartRank(int rank, int world,
-                                     const std::vector<std::string>& arguments) const {
-    return std::make_unique<Program>(Concat({kTrain}, arguments),
-                                     Program::Environment{{kMark, Mark()},
-                                                          {"RZ_RENDEZVOUS", address_},
-                                                          {"RZ_WORLD_SIZE", absl::StrCat(world)},
-                                                          {"RZ_RANK", absl::StrCat(rank)}});
+  std::unique_ptr<Subprocess> StartRank(int rank, int world, const Arguments& arguments) const {
+    return std::make_unique<Subprocess>(Concat({ProgramPath(kTrain)}, arguments), "",
+                                        Environment{{"RZ_RENDEZVOUS", address_},
+                                                    {"RZ_WORLD_SIZE", absl::StrCat(world)},
+                                                    {"RZ_RANK", absl::StrCat(rank)}});
   }
 
-  std::unique_ptr<Program> rendezvous_;
+  std::unique_ptr<Subprocess> rendezvous_;
   std::string address_;
 };
 
 TEST_F(HandStartedTest, RankKilled_TheOthersStopAndNameIt) {
   constexpr int kWorld = 4;
   constexpr int kVictim = 2;
-  std::vector<std::unique_ptr<Program>> ranks;
+  std::vector<std::unique_ptr<Subprocess>> ranks;
   for (int rank = 0; rank < kWorld; ++rank) {
     ranks.push_back(StartRank(rank, kWorld, Concat(kSmall, {"--steps=1000000000"})));
   }
   ASSERT_TRUE(ranks[0]->WaitForOutput("step 20 "));
-  ranks[kVictim]->Kill(SIGKILL);
+  ranks[kVictim]->Signal(SIGKILL);
   for (int rank = 0; rank < kWorld; ++rank) {
-    const ProgramResult result = ranks[static_cast<size_t>(rank)]->Wait();
+    const Ending result = EndOf(*ranks[static_cast<size_t>(rank)]);
     if (rank == kVictim) {
-      EXPECT_EQ(result.signal, SIGKILL);
+      EXPECT_EQ(result.exit_code, 128 + SIGKILL);
       continue;
     }
     EXPECT_EQ(result.exit_code, 1) << rank;
@@ -263,19 +268,19 @@ TEST_F(HandStartedTest, RankKilled_TheOthersStopAndNameIt) {
 
 // Whoever comes second is refused; the other waits for a second rank that agrees.
 TEST_F(HandStartedTest, RanksThatWereToldDifferently_AreRefused) {
-  const std::unique_ptr<Program> ranks[] = {StartRank(0, 2, kSmall),
-                                            StartRank(1, 2, Concat(kSmall, {"--seed=2"}))};
+  const std::unique_ptr<Subprocess> ranks[] = {StartRank(0, 2, kSmall),
+                                               StartRank(1, 2, Concat(kSmall, {"--seed=2"}))};
   siginfo_t ended = {};
   ASSERT_EQ(waitid(P_ALL, 0, &ended, WEXITED | WNOWAIT), 0);
-  const ProgramResult result = ranks[ended.si_pid == ranks[0]->pid() ? 0 : 1]->Wait();
+  const Ending result = EndOf(*ranks[ended.si_pid == ranks[0]->pid() ? 0 : 1]);
   EXPECT_EQ(result.exit_code, 1);
   EXPECT_THAT(result.err, HasSubstr("start all with the same flags"));
 }
 
 struct BadInput {
   const char* name;
-  std::vector<std::string> arguments;
-  Program::Environment environment;
+  Arguments arguments;
+  Environment environment;
   int exit_code;
   const char* message;
 };
@@ -283,15 +288,14 @@ struct BadInput {
 class BadInputTest : public ::testing::TestWithParam<BadInput> {};
 
 TEST_P(BadInputTest, IsOneLineAndAnExitCode) {
-  Program::Environment environment = GetParam().environment;
-  environment.emplace_back(kMark, Mark());
-  const ProgramResult result = RunProgram(Concat({kTrain}, GetParam().arguments), environment);
+  Subprocess program(Concat({ProgramPath(kTrain)}, GetParam().arguments), "",
+                     GetParam().environment);
+  const Ending result = EndOf(program);
   EXPECT_EQ(result.exit_code, GetParam().exit_code);
   EXPECT_THAT(result.err,
               AllOf(::testing::StartsWith("rz_train: "), ContainsRegex(GetParam().message)));
   EXPECT_EQ(std::count(result.err.begin(), result.err.end(), '\n'), 1) << result.err;
   EXPECT_THAT(result.out, IsEmpty());
-  EXPECT_THAT(ProcessesWith(kMark, Mark()), IsEmpty());
 }
 
 INSTANTIATE_TEST_SUITE_P(
