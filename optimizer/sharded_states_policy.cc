@@ -1,7 +1,6 @@
 #include "optimizer/sharded_states_policy.h"
 
 #include <algorithm>
-#include <utility>
 
 #include "runtime/base/status_macros.h"
 
@@ -34,12 +33,12 @@ void ShardedStatesPolicy::Update(const Bucket& bucket, const AdamWStep& step) {
 }
 
 absl::StatusOr<std::optional<Operation>> ShardedStatesPolicy::StartGather(const Bucket& bucket) {
-  RZ_ASSIGN_OR_RETURN(Operation operation,
+  RZ_ASSIGN_OR_RETURN(const Operation operation,
                       parts_.communicator->StartAllGather(
                           parts_.state->ShardAt(bucket.shard.offset, parts_.dtype),
                           parts_.state->ParameterAt(bucket.flat.offset, parts_.dtype),
                           bucket.flat.count, parts_.dtype, parts_.call()));
-  return std::optional<Operation>(std::move(operation));
+  return std::optional<Operation>(operation);
 }
 
 void ShardedStatesPolicy::SetParameters(Range flat, const float* values) {

@@ -1,9 +1,10 @@
 #include "optimizer/zero_optimizer.h"
 
 #include <cmath>
-#include <cstring>
+#include <cstddef>
 #include <utility>
 
+#include "absl/algorithm/container.h"
 #include "absl/strings/str_cat.h"
 #include "optimizer/kernels/adamw.h"
 #include "optimizer/model_state.h"
@@ -40,8 +41,8 @@ class ZeroOptimizer::Impl {
     RZ_RETURN_IF_ERROR(CheckIdle());
     RZ_RETURN_IF_ERROR(broadcast_.Start(std::move(initializer)));
     steps_taken_ = 0;
-    std::memset(state_.moment1.data(), 0, state_.moment1.size());
-    std::memset(state_.moment2.data(), 0, state_.moment2.size());
+    absl::c_fill(state_.moment1.bytes(), std::byte{0});
+    absl::c_fill(state_.moment2.bytes(), std::byte{0});
     return absl::OkStatus();
   }
 
@@ -184,10 +185,7 @@ const Partition& ZeroOptimizer::partition() const { return impl_->partition(); }
 const ZeroConfig& ZeroOptimizer::config() const { return impl_->config(); }
 int64_t ZeroOptimizer::steps_taken() const { return impl_->steps_taken(); }
 
-void ZeroOptimizer::ZeroGradients() {
-  const absl::Span<std::byte> gradients = gradient_bytes();
-  std::memset(gradients.data(), 0, gradients.size());
-}
+void ZeroOptimizer::ZeroGradients() { absl::c_fill(gradient_bytes(), std::byte{0}); }
 
 absl::Span<const float> ZeroOptimizer::moment1() const {
   return impl_->state().moment1.as<float>();
