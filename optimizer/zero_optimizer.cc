@@ -1,10 +1,10 @@
 #include "optimizer/zero_optimizer.h"
 
+#include <algorithm>
 #include <cmath>
 #include <cstddef>
 #include <utility>
 
-#include "absl/algorithm/container.h"
 #include "absl/strings/str_cat.h"
 #include "optimizer/kernels/adamw.h"
 #include "optimizer/model_state.h"
@@ -15,6 +15,11 @@
 #include "runtime/base/status_macros.h"
 
 namespace rz {
+namespace {
+
+void FillZero(absl::Span<std::byte> bytes) { std::fill(bytes.begin(), bytes.end(), std::byte{0}); }
+
+}  // namespace
 
 double GradientScale(int world_size, int64_t samples_of_all_ranks) {
   return static_cast<double>(world_size) / static_cast<double>(samples_of_all_ranks);
@@ -41,8 +46,8 @@ class ZeroOptimizer::Impl {
     RZ_RETURN_IF_ERROR(CheckIdle());
     RZ_RETURN_IF_ERROR(broadcast_.Start(std::move(initializer)));
     steps_taken_ = 0;
-    absl::c_fill(state_.moment1.bytes(), std::byte{0});
-    absl::c_fill(state_.moment2.bytes(), std::byte{0});
+    FillZero(state_.moment1.bytes());
+    FillZero(state_.moment2.bytes());
     return absl::OkStatus();
   }
 
@@ -185,7 +190,7 @@ const Partition& ZeroOptimizer::partition() const { return impl_->partition(); }
 const ZeroConfig& ZeroOptimizer::config() const { return impl_->config(); }
 int64_t ZeroOptimizer::steps_taken() const { return impl_->steps_taken(); }
 
-void ZeroOptimizer::ZeroGradients() { absl::c_fill(gradient_bytes(), std::byte{0}); }
+void ZeroOptimizer::ZeroGradients() { FillZero(gradient_bytes()); }
 
 absl::Span<const float> ZeroOptimizer::moment1() const {
   return impl_->state().moment1.as<float>();
