@@ -34,6 +34,7 @@ constexpr Room kRooms[] = {
     {"runtime/rendezvous/", 2, "rendezvous"},
     {"collectives/kernels/", 2, "reduce kernels"},
     {"optimizer/kernels/", 2, "optimizer kernels"},
+    {"runtime/BUILD", 3, ""},
     {"runtime/job", 3, ""},
     {"runtime/c_api", 3, ""},
     {"collectives/", 3, ""},
@@ -58,7 +59,9 @@ const std::vector<Border>& Borders() {
       {"uct/", {"runtime/transport/ucx/"}},
       {"grpcpp/", {"runtime/rendezvous/", "proto/"}},
       {"grpc/", {"runtime/rendezvous/", "proto/"}},
-      {"google/protobuf/", {"runtime/rendezvous/", "proto/", "optimizer/checkpoint/"}},
+      {"google/protobuf/",
+       {"runtime/rendezvous/", "proto/", "optimizer/checkpoint/", "optimizer/config",
+        "collectives/flight", "tools/"}},
       {"cuda", {"runtime/memory/cuda", "collectives/kernels/cuda", "optimizer/kernels/cuda"}},
       {"nccl", {}},
       {"mpi.h", {}},
@@ -72,6 +75,7 @@ bool StartsWith(std::string_view text, std::string_view prefix) {
   return text.substr(0, prefix.size()) == prefix;
 }
 
+// Test support has a folder or a suffix of its own.
 bool IsTest(std::string_view path) {
   for (std::string_view part : {"_test.", "_test_", "_benchmark.", "_fuzz.", "test_", "testing"}) {
     if (path.find(part) != std::string_view::npos) return true;
@@ -103,7 +107,8 @@ std::string Text(std::string_view view) { return std::string(view); }
 
 }  // namespace
 
-std::optional<std::string> ForbiddenBecause(const std::string& from, const std::string& to) {
+std::optional<std::string> ForbiddenBecause(const std::string& from, const std::string& to,
+                                            bool for_test) {
   const std::string target = PathOf(to);
   for (const Border& border : Borders()) {
     if (!StartsWith(target, border.header)) continue;
@@ -118,12 +123,13 @@ std::optional<std::string> ForbiddenBecause(const std::string& from, const std::
   if (there == nullptr) return std::nullopt;  // a foreign header without a border
   if (here == nullptr) return "this place is no room of the house (tests/layering.cc lists them)";
   // A test may use whatever is below the tools to drive its unit.
-  const int floor = IsTest(from) ? std::max(here->floor, 5) : here->floor;
+  const bool test = for_test || IsTest(from);
+  const int floor = test ? std::max(here->floor, 5) : here->floor;
   if (there->floor > floor) {
     return absl::StrCat(Text(there->prefix), " is on floor ", there->floor, ", above ",
                         Text(here->prefix), " on floor ", here->floor);
   }
-  if (!IsTest(from) && !here->sibling.empty() && !there->sibling.empty() &&
+  if (!test && !here->sibling.empty() && !there->sibling.empty() &&
       here->sibling != there->sibling) {
     return absl::StrCat(Text(here->prefix), " and ", Text(there->prefix),
                         " are siblings and never see each other");
@@ -131,9 +137,45 @@ std::optional<std::string> ForbiddenBecause(const std::string& from, const std::
   return std::nullopt;
 }
 
-std::vector<Edge> ReadEdges(const std::filesystem::path& root) {
+namespace {
+
+void ReadIncludes(const std::string& from, std::ifstream& file, std::vector<Edge>& edges) {
   static const std::regex include(R"(^\s*#\s*include\s*[<"]([^>"]+)[>"])");
+  std::string line;
+  for (int number = 1; std::getline(file, line); ++number) {
+    std::smatch match;
+    if (std::regex_search(line, match, include)) edges.push_back({from, number, match[1].str()});
+  }
+}
+
+// One rule after another: whether it is for tests is known at its end.
+void ReadLabels(const std::string& from, std::ifstream& file, std::vector<Edge>& edges) {
   static const std::regex label(R"re("(//[A-Za-z0-9_/.-]+(:[A-Za-z0-9_.-]+)?)")re");
+  std::string line;
+  size_t rule_begin = edges.size();
+  bool for_test = false;
+  for (int number = 1; std::getline(file, line); ++number) {
+    if (absl::StartsWith(line, "cc_test(") || absl::StrContains(line, "testonly = True")) {
+      for_test = true;
+    }
+    if (absl::StartsWith(line, ")")) {
+      for (size_t i = rule_begin; i < edges.size(); ++i) edges[i].for_test = for_test;
+      rule_begin = edges.size();
+      for_test = false;
+    }
+    // Opening a door is the lower floor's business: visibility names those above.
+    if (absl::StrContains(line, "__subpackages__") || absl::StrContains(line, "__pkg__") ||
+        absl::StrContains(line, "visibility")) {
+      continue;
+    }
+    std::smatch match;
+    if (std::regex_search(line, match, label)) edges.push_back({from, number, match[1].str()});
+  }
+}
+
+}  // namespace
+
+std::vector<Edge> ReadEdges(const std::filesystem::path& root) {
   std::vector<Edge> edges;
   for (auto it = std::filesystem::recursive_directory_iterator(root);
        it != std::filesystem::recursive_directory_iterator(); ++it) {
@@ -142,22 +184,13 @@ std::vector<Edge> ReadEdges(const std::filesystem::path& root) {
       it.disable_recursion_pending();
       continue;
     }
-    const bool build = name == "BUILD";
     const std::string extension = it->path().extension().string();
-    if (!build && extension != ".h" && extension != ".cc" && extension != ".cu") continue;
     std::ifstream file(it->path());
-    std::string line;
     const std::string from = std::filesystem::relative(it->path(), root).string();
-    for (int number = 1; std::getline(file, line); ++number) {
-      // Opening a door is the lower floor's business: visibility names those above.
-      if (build && (absl::StrContains(line, "__subpackages__") ||
-                    absl::StrContains(line, "__pkg__") || absl::StrContains(line, "visibility"))) {
-        continue;
-      }
-      std::smatch match;
-      if (std::regex_search(line, match, build ? label : include)) {
-        edges.push_back({from, number, match[1].str()});
-      }
+    if (name == "BUILD") {
+      ReadLabels(from, file, edges);
+    } else if (extension == ".h" || extension == ".cc" || extension == ".cu") {
+      ReadIncludes(from, file, edges);
     }
   }
   return edges;

@@ -15,13 +15,15 @@ namespace rz::testing {
 
 // The reason why `from` (a file of the tree, e.g. "collectives/executor.cc") must not use `to` (an
 // include path such as "ucp/api/ucp.h" or "runtime/base/clock.h", or a label such as "//tools:x");
-// nothing where it may.
-std::optional<std::string> ForbiddenBecause(const std::string& from, const std::string& to);
+// nothing where it may. Tests may also use siblings and what is above their unit, below the tools.
+std::optional<std::string> ForbiddenBecause(const std::string& from, const std::string& to,
+                                            bool for_test = false);
 
 struct Edge {
   std::string from;
   int line = 0;
   std::string to;
+  bool for_test = false;  // of a BUILD file: a test's or a testonly rule's
 };
 
 // Every door of the tree under `root`: includes of *.h, *.cc, *.cu and labels in BUILD files.
