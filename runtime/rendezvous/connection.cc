@@ -104,7 +104,6 @@ absl::Status Connection::CallOnce(Deadline deadline, const CallFunction& call) {
   const grpc::Status status = call(*stub_, &context);
   absl::MutexLock lock(&mutex_);
   std::erase(active_, &context);
-  if (stopped_ && !status.ok()) return absl::CancelledError("the client was closed");
   return FromGrpc(status);
 }
 
@@ -113,9 +112,15 @@ absl::Status Connection::Call(Deadline deadline, const CallFunction& call) {
   while (true) {
     RZ_RETURN_IF_ERROR(WaitUntilConnected(deadline));
     const absl::Status status = CallOnce(deadline, call);
-    const bool unreached = status.code() == absl::StatusCode::kUnavailable && !HasVerdict(status);
-    if (!unreached) return status;
-    if (deadline.Remaining(*Clock::Steady()) <= backoff) return status;
+    if (Stopped()) return absl::CancelledError("the client was closed");
+    // A server that goes away answers either, depending on how far it has come.
+    const bool broken_off = status.code() == absl::StatusCode::kUnavailable ||
+                            status.code() == absl::StatusCode::kCancelled;
+    if (!broken_off || HasVerdict(status)) return status;
+    if (deadline.Remaining(*Clock::Steady()) <= backoff) {
+      return absl::UnavailableError(
+          absl::StrCat("the rendezvous at ", address_, " broke off: ", status.message()));
+    }
     if (!Pause(backoff)) return absl::CancelledError("the client was closed");
     backoff = std::min(2 * backoff, kLongestBackoff);
   }
