@@ -9,7 +9,7 @@
 #include "collectives/schedule/verifier.h"
 
 #include <algorithm>
-#include <deque>
+#include <cstddef>
 #include <optional>
 #include <string>
 #include <utility>
@@ -23,7 +23,7 @@
 namespace rz {
 namespace {
 
-// Ranks whose start is known to have happened before.
+// Ranks whose start is known to have happened before. Kept for barriers only; empty otherwise.
 using Knowledge = std::vector<bool>;
 
 struct PostedSend {
@@ -32,9 +32,11 @@ struct PostedSend {
   Knowledge knowledge;
 };
 
+// One side is empty after matching, and there are world * world channels: vectors, which cost
+// nothing while empty.
 struct Channel {
-  std::deque<PostedSend> sends;
-  std::deque<const Transfer*> receives;
+  std::vector<PostedSend> sends;
+  std::vector<const Transfer*> receives;
 };
 
 bool IsOutgoing(TransferKind kind) {
@@ -43,7 +45,9 @@ bool IsOutgoing(TransferKind kind) {
 
 struct RankState {
   RankState(const Schedule& schedule, int32_t rank, int32_t world, const Claim& claim)
-      : schedule(&schedule), memory(schedule, rank, world, claim), knowledge(world, false) {
+      : schedule(&schedule), memory(schedule, rank, world, claim) {
+    if (claim.goal != Goal::kBarrier) return;
+    knowledge.assign(world, false);
     knowledge[rank] = true;
   }
 
@@ -174,17 +178,18 @@ class Verifier {
 
   absl::Status Match(int32_t source, int32_t destination) {
     Channel& channel = ChannelOf(source, destination);
-    while (!channel.sends.empty() && !channel.receives.empty()) {
-      const PostedSend send = std::move(channel.sends.front());
-      const Transfer& receive = *channel.receives.front();
-      channel.sends.pop_front();
-      channel.receives.pop_front();
-      if (absl::Status status = Deliver(send, destination, receive); !status.ok()) {
+    const size_t matched = std::min(channel.sends.size(), channel.receives.size());
+    for (size_t i = 0; i < matched; ++i) {
+      const Transfer& receive = *channel.receives[i];
+      if (absl::Status status = Deliver(channel.sends[i], destination, receive); !status.ok()) {
         return Wrong(destination, ToString(receive), status);
       }
       --ranks_[source].outstanding;
       --ranks_[destination].outstanding;
     }
+    const auto end = static_cast<ptrdiff_t>(matched);
+    channel.sends.erase(channel.sends.begin(), channel.sends.begin() + end);
+    channel.receives.erase(channel.receives.begin(), channel.receives.begin() + end);
     return absl::OkStatus();
   }
 
@@ -196,7 +201,7 @@ class Verifier {
       return absl::FailedPreconditionError(
           absl::StrCat("its message is another one: ", ToString(*send.transfer)));
     }
-    for (int32_t rank = 0; rank < world_; ++rank) {
+    for (size_t rank = 0; rank < send.knowledge.size(); ++rank) {
       if (send.knowledge[rank]) state.knowledge[rank] = true;
     }
     return data ? state.memory.Write(receive.ref, *send.value) : absl::OkStatus();
