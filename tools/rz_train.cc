@@ -38,9 +38,12 @@ std::string EnvironmentText(const char* name) {
   return value == nullptr ? "" : value;
 }
 
-// On a terminal; and under rz_run, which shows redrawn lines on a terminal and otherwise passes on
-// only the last state of each.
-bool MayRedraw() { return isatty(STDOUT_FILENO) == 1 || !EnvironmentText("RZ_LOCAL_RANK").empty(); }
+// On a terminal; and among the ranks of rz_run, which shows redrawn lines on a terminal and
+// otherwise passes on only the last state of each.
+bool MayRedraw(int world_size) {
+  return isatty(STDOUT_FILENO) == 1 ||
+         (world_size > 1 && !EnvironmentText("RZ_LOCAL_RANK").empty());
+}
 
 UcxOptions TransportOptions(const TrainConfig& config) {
   UcxOptions options;
@@ -81,7 +84,7 @@ absl::Status TrainAsRank(const TrainConfig& config, const Dataset& dataset, Job*
     RZ_ASSIGN_OR_RETURN(reference, ReadReference(config.reference_path));
     RZ_RETURN_IF_ERROR(CheckReference(*reference, config, job->world_size()));
   }
-  Progress progress(first ? stdout : nullptr, MayRedraw(), Clock::Steady());
+  Progress progress(first ? stdout : nullptr, MayRedraw(job->world_size()), Clock::Steady());
   TrainingRun run(config, &dataset, communicator.get(), job->transport()->Description(),
                   std::move(reference), &progress, Clock::Steady());
   if (const absl::Status status = run.Run(); !status.ok()) {

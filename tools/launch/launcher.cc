@@ -171,9 +171,12 @@ class Launcher {
       relay_ = std::make_unique<StdinRelay>(STDIN_FILENO, std::move(input.write));
     }
     for (int target = 0; target < 2 && world_size_ > 1; ++target) {
-      rank.outputs.push_back({std::move(pipes[target].read), target,
-                              std::make_unique<LinePrefixer>(absl::StrCat("[", rank.rank, "] "),
-                                                             /*show_updates=*/rank.rank == 0)});
+      // Redrawn lines are for people: a file gets the last state of each.
+      const bool show_updates =
+          rank.rank == 0 && isatty(target == 0 ? STDOUT_FILENO : STDERR_FILENO) == 1;
+      rank.outputs.push_back(
+          {std::move(pipes[target].read), target,
+           std::make_unique<LinePrefixer>(absl::StrCat("[", rank.rank, "] "), show_updates)});
     }
     return absl::OkStatus();
   }

@@ -110,6 +110,7 @@ absl::StatusOr<TrainStep> Trainer::Step() {
   step.global_samples = static_cast<int64_t>(order_.GlobalBatch(next_step_).size());
   const absl::Span<const int64_t> indices =
       order_.LocalBatch(next_step_, communicator_->rank(), communicator_->world_size());
+  step.local_samples = static_cast<int64_t>(indices.size());
   ++next_step_;
 
   LoadWeights();

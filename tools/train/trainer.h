@@ -25,6 +25,7 @@ namespace rz {
 
 struct TrainStep {
   BatchResult local;  // of this rank's samples
+  int64_t local_samples = 0;
   int64_t global_samples = 0;
   StepReport report;
   // Forward counts the gathering of samples and the widening of weights; backward the rounding of

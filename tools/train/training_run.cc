@@ -78,6 +78,7 @@ absl::Status TrainingRun::RunSteps() {
 absl::Status TrainingRun::TrainOne() {
   RZ_ASSIGN_OR_RETURN(const TrainStep step, trainer_->Step());
   epoch_loss_sum_ += step.local.loss_sum;
+  epoch_local_samples_ += step.local_samples;
   epoch_samples_ += step.global_samples;
   if (step.report.skipped) {
     progress_->Line(absl::StrFormat(
@@ -96,21 +97,23 @@ absl::Status TrainingRun::TrainOne() {
   }
   const int64_t in_epoch = (step_ - 1) % trainer_->steps_per_epoch() + 1;
   progress_->Bar(EpochLabel(), in_epoch, trainer_->steps_per_epoch(),
-                 absl::StrFormat("loss %.4f", shown_loss_));
+                 absl::StrFormat("loss %.4f (of this rank)",
+                                 epoch_loss_sum_ / static_cast<double>(epoch_local_samples_)));
   return absl::OkStatus();
 }
 
 absl::Status TrainingRun::EndEpoch() {
   RZ_ASSIGN_OR_RETURN(const double loss_sum, trainer_->SumOverRanks(epoch_loss_sum_));
   RZ_ASSIGN_OR_RETURN(const double accuracy, trainer_->TestAccuracy());
-  shown_loss_ = loss_sum / static_cast<double>(epoch_samples_);
-  report_.epochs.push_back({shown_loss_, accuracy});
+  const double loss = loss_sum / static_cast<double>(epoch_samples_);
+  report_.epochs.push_back({loss, accuracy});
   const absl::Duration now = clock_->Now();
   progress_->EndBar(EpochLabel(), trainer_->steps_per_epoch(), trainer_->steps_per_epoch(),
-                    absl::StrFormat("loss %.4f test accuracy %.4f %.1f s", shown_loss_, accuracy,
+                    absl::StrFormat("loss %.4f test accuracy %.4f %.1f s", loss, accuracy,
                                     absl::ToDoubleSeconds(now - epoch_begin_)));
   epoch_begin_ = now;
   epoch_loss_sum_ = 0;
+  epoch_local_samples_ = 0;
   epoch_samples_ = 0;
   return absl::OkStatus();
 }
@@ -159,7 +162,6 @@ void TrainingRun::PrintHeader() {
 }
 
 void TrainingRun::PrintStep(const TrainStep& step, double loss) {
-  shown_loss_ = loss;
   report_.losses.push_back(loss);
   report_.norms.push_back(step.report.norm);
   const MemoryReport memory = trainer_->optimizer().Memory();

@@ -63,8 +63,8 @@ class TrainingRun {
   int64_t last_step_ = 0;
   absl::Duration epoch_begin_;
   double epoch_loss_sum_ = 0;  // of this rank's samples
-  int64_t epoch_samples_ = 0;  // of all ranks
-  double shown_loss_ = 0;
+  int64_t epoch_local_samples_ = 0;
+  int64_t epoch_samples_ = 0;    // of all ranks
   int64_t wire_difference_ = 0;  // the largest of any step, in bytes
 };
 
