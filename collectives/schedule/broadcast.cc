@@ -11,6 +11,7 @@ namespace rz {
 
 Schedule BinomialBroadcast(int32_t rank, int32_t world, int32_t root) {
   Schedule schedule;
+  schedule.one_block = true;
   const int32_t position = (rank - root + world) % world;
   const BlockRef block = position == 0 ? Input(0) : Output(0);
   Round receive;
@@ -31,6 +32,7 @@ Schedule BinomialBroadcast(int32_t rank, int32_t world, int32_t root) {
 
 Schedule ChainBroadcast(int32_t rank, int32_t world, int32_t root) {
   Schedule schedule;
+  schedule.one_block = true;
   const int32_t position = (rank - root + world) % world;
   if (position > 0) {
     const int32_t previous = (rank - 1 + world) % world;

@@ -36,6 +36,9 @@ void Schedule::Append(Schedule next) {
   std::move(next.rounds.begin(), next.rounds.end(), std::back_inserter(rounds));
   wire_slots = slots;
   accumulator_slots = std::max(accumulator_slots, next.accumulator_slots);
+  lane_slots = std::max(lane_slots, next.lane_slots);
+  unsliced |= next.unsliced;
+  equal_blocks |= next.equal_blocks;
 }
 
 std::string ToString(BlockRef ref) {
@@ -46,17 +49,24 @@ std::string ToString(BlockRef ref) {
       return absl::StrCat("output[", ref.index, "]");
     case Place::kScratch:
       return absl::StrCat("scratch[", ref.index, "]");
+    case Place::kLaneSlot:
+      return absl::StrCat("lane_slot[", ref.index, "]");
   }
   return "nowhere";
 }
 
 std::string ToString(const Transfer& transfer) {
+  const auto what = [&] {
+    return transfer.blocks == 1
+               ? absl::StrCat("block ", transfer.block)
+               : absl::StrCat(transfer.blocks, " blocks from ", transfer.block, " on");
+  };
   switch (transfer.kind) {
     case TransferKind::kSend:
-      return absl::StrCat("send block ", transfer.block, " to rank ", transfer.peer, " from ",
+      return absl::StrCat("send ", what(), " to rank ", transfer.peer, " from ",
                           ToString(transfer.ref));
     case TransferKind::kRecv:
-      return absl::StrCat("recv block ", transfer.block, " from rank ", transfer.peer, " into ",
+      return absl::StrCat("recv ", what(), " from rank ", transfer.peer, " into ",
                           ToString(transfer.ref));
     case TransferKind::kSignal:
       return absl::StrCat("signal rank ", transfer.peer);
@@ -80,6 +90,8 @@ std::string ToString(const LocalStep& step) {
       return absl::StrCat(text("reduce"), ", ", ToString(step.b));
     case LocalKind::kReduceFinish:
       return absl::StrCat(text("reduce and finish"), ", ", ToString(step.b));
+    case LocalKind::kFinish:
+      return text("finish");
   }
   return "nothing";
 }
