@@ -274,13 +274,13 @@ void Executor::RunLocalSteps(const LaneSlot& slot) {
   for (const LocalStep& step : schedule.rounds[slot.round].local) {
     const int64_t count = plan.lanes.Block(slot.position, step.block).count;
     if (count == 0) continue;
-    const auto operand = [&](BlockRef ref) {
-      return Operand{Address(slot, ref), schedule.FormatOf(ref)};
+    const auto operand = [&](BlockRef ref, bool is_input = false) {
+      return Operand{Address(slot, ref), schedule.FormatOf(ref), is_input};
     };
     const bool reduces = step.kind == LocalKind::kReduce || step.kind == LocalKind::kReduceFinish;
-    RunLocalStep(step.kind, operand(step.dst), operand(step.a),
-                 reduces ? operand(step.b) : Operand{}, static_cast<size_t>(count),
-                 plan.arithmetic);
+    RunLocalStep(step.kind, operand(step.dst), operand(step.a, step.a_is_input),
+                 reduces ? operand(step.b, step.b_is_input) : Operand{},
+                 static_cast<size_t>(count), plan.arithmetic);
   }
 }
 

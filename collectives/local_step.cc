@@ -2,52 +2,86 @@
 
 #include <algorithm>
 #include <cstring>
+#include <utility>
 
 namespace rz {
 namespace {
 
-// Sums that leave the accumulator at once pass through this much of the stack, so that the
-// intermediate never leaves the first-level cache.
+// Partial results that need not be stored pass through this much of the stack, so that they never
+// leave the first-level cache.
 constexpr size_t kPieceElements = 1024;
 
-// dst (accumulator, wider than wire) <- a + b.
-void ReduceWide(Operand dst, Operand a, Operand b, size_t count, const Arithmetic& arithmetic) {
-  const ReduceKernel& kernel = *arithmetic.kernel;
-  if (a.format == Format::kAccumulator) {
-    kernel.accumulate(dst.data, a.data, b.data, count);
-    return;
-  }
-  const size_t wire = arithmetic.SizeOfFormat(Format::kWire);
-  const size_t wide = arithmetic.SizeOfFormat(Format::kAccumulator);
-  for (size_t at = 0; at < count; at += kPieceElements) {
-    const size_t piece = std::min(kPieceElements, count - at);
-    std::byte* const sum = dst.data + at * wide;
-    kernel.widen(sum, a.data + at * wire, piece);
-    kernel.accumulate(sum, sum, b.data + at * wire, piece);
+// dst (accumulator) <- a, multiplied where premul_sum says so.
+void Widen(std::byte* dst, const std::byte* a, bool scaled, size_t count,
+           const Arithmetic& arithmetic) {
+  if (scaled) {
+    arithmetic.kernel->widen_scaled(dst, a, count, arithmetic.premul);
+  } else {
+    arithmetic.kernel->widen(dst, a, count);
   }
 }
 
-// dst (wire) <- (a + b) / divisor, one rounding.
-void ReduceAndFinish(Operand dst, Operand a, Operand b, size_t count,
-                     const Arithmetic& arithmetic) {
-  const ReduceKernel& kernel = *arithmetic.kernel;
-  const bool divides = arithmetic.divisor != 1;
-  if (a.format == Format::kWire && !divides) {
-    kernel.combine(dst.data, a.data, b.data, count);
+// dst (accumulator) <- a (accumulator) + b (wire).
+void Accumulate(std::byte* dst, const std::byte* a, const std::byte* b, bool scaled, size_t count,
+                const Arithmetic& arithmetic) {
+  if (scaled) {
+    arithmetic.kernel->accumulate_scaled(dst, a, b, count, arithmetic.premul);
+  } else {
+    arithmetic.kernel->accumulate(dst, a, b, count);
+  }
+}
+
+// dst <- op(a, b) / divisor, at most one rounding to wire:
+//   1. One kernel where there is one for the formats at hand.
+//   2. Else piece by piece: widen a if it is wire, accumulate b, finish if dst is wire.
+// Of two wire operands an input is taken as b; addition commutes, bits included.
+void Reduce(Operand dst, Operand a, Operand b, size_t count, double divisor,
+            const Arithmetic& arithmetic) {
+  if (a.is_input && !b.is_input) std::swap(a, b);
+  const bool scale_a = a.is_input && arithmetic.scales();
+  const bool scale_b = b.is_input && arithmetic.scales();
+  const bool wide_a = a.format == Format::kAccumulator;
+  const bool wide_dst = dst.format == Format::kAccumulator;
+  if (!wide_a && !wide_dst && !scale_b && divisor == 1) {
+    arithmetic.kernel->combine(dst.data, a.data, b.data, count);
+    return;
+  }
+  if (wide_a && wide_dst) {
+    Accumulate(dst.data, a.data, b.data, scale_b, count, arithmetic);
     return;
   }
   const size_t wire = arithmetic.SizeOfFormat(Format::kWire);
   const size_t a_size = arithmetic.SizeOfFormat(a.format);
-  alignas(64) std::byte sum[kPieceElements * sizeof(double)];
+  const size_t dst_size = arithmetic.SizeOfFormat(dst.format);
+  alignas(64) std::byte stack[kPieceElements * sizeof(double)];
   for (size_t at = 0; at < count; at += kPieceElements) {
     const size_t piece = std::min(kPieceElements, count - at);
+    std::byte* const to = dst.data + at * dst_size;
+    std::byte* const sum = wide_dst ? to : stack;
     const std::byte* addend = a.data + at * a_size;
-    if (a.format == Format::kWire) {
-      kernel.widen(sum, addend, piece);
+    if (!wide_a) {
+      Widen(sum, addend, scale_a, piece, arithmetic);
       addend = sum;
     }
-    kernel.accumulate(sum, addend, b.data + at * wire, piece);
-    kernel.finish(dst.data + at * wire, sum, piece, arithmetic.divisor);
+    Accumulate(sum, addend, b.data + at * wire, scale_b, piece, arithmetic);
+    if (!wide_dst) arithmetic.kernel->finish(to, sum, piece, divisor);
+  }
+}
+
+void Copy(Operand dst, Operand a, size_t count, const Arithmetic& arithmetic) {
+  if (dst.data != a.data) {
+    std::memcpy(dst.data, a.data, count * arithmetic.SizeOfFormat(a.format));
+  }
+}
+
+// dst (wire) <- a (wire), multiplied.
+void FinishScaled(Operand dst, Operand a, size_t count, const Arithmetic& arithmetic) {
+  const size_t wire = arithmetic.SizeOfFormat(Format::kWire);
+  alignas(64) std::byte product[kPieceElements * sizeof(double)];
+  for (size_t at = 0; at < count; at += kPieceElements) {
+    const size_t piece = std::min(kPieceElements, count - at);
+    Widen(product, a.data + at * wire, /*scaled=*/true, piece, arithmetic);
+    arithmetic.kernel->finish(dst.data + at * wire, product, piece, arithmetic.divisor);
   }
 }
 
@@ -57,22 +91,23 @@ void RunLocalStep(LocalKind kind, Operand dst, Operand a, Operand b, size_t coun
                   const Arithmetic& arithmetic) {
   switch (kind) {
     case LocalKind::kCopy:
-      if (dst.data != a.data) {
-        std::memcpy(dst.data, a.data, count * arithmetic.SizeOfFormat(a.format));
-      }
+      Copy(dst, a, count, arithmetic);
       return;
     case LocalKind::kWiden:
-      arithmetic.kernel->widen(dst.data, a.data, count);
+      Widen(dst.data, a.data, arithmetic.scales(), count, arithmetic);
       return;
     case LocalKind::kReduce:
-      if (dst.format == Format::kAccumulator) {
-        ReduceWide(dst, a, b, count, arithmetic);
-      } else {
-        arithmetic.kernel->combine(dst.data, a.data, b.data, count);
-      }
+      Reduce(dst, a, b, count, 1, arithmetic);
       return;
     case LocalKind::kReduceFinish:
-      ReduceAndFinish(dst, a, b, count, arithmetic);
+      Reduce(dst, a, b, count, arithmetic.divisor, arithmetic);
+      return;
+    case LocalKind::kFinish:
+      if (arithmetic.scales()) {
+        FinishScaled(dst, a, count, arithmetic);
+      } else {
+        Copy(dst, a, count, arithmetic);
+      }
       return;
   }
 }

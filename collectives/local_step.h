@@ -15,7 +15,9 @@ struct Arithmetic {
   DType dtype = DType::kFloat32;
   const ReduceKernel* kernel = nullptr;  // null for collectives that add nothing
   double divisor = 1;                    // the world size for averages
+  PremulFactor premul;                   // read by kernels of kPremulSum alone
 
+  bool scales() const { return kernel != nullptr && kernel->widen_scaled != nullptr; }
   size_t SizeOfFormat(Format format) const {
     return SizeOf(format == Format::kWire ? dtype : AccumulatorOf(dtype));
   }
@@ -24,9 +26,13 @@ struct Arithmetic {
 struct Operand {
   std::byte* data = nullptr;
   Format format = Format::kWire;
+  // Of a reduction: one rank's input as it was given, in wire format, which premul_sum multiplies
+  // in this step. What kWiden and kFinish read always is one.
+  bool is_input = false;
 };
 
-// `count` elements. dst may be the same memory as a or b where their formats agree.
+// `count` elements. dst may be the same memory as a or b where their formats agree. Of a reduction
+// either operand may be wire where the other is; an accumulator is `a`.
 void RunLocalStep(LocalKind kind, Operand dst, Operand a, Operand b, size_t count,
                   const Arithmetic& arithmetic);
 

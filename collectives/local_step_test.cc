@@ -21,7 +21,7 @@ constexpr size_t kCount = 2500;
 Arithmetic ArithmeticOf(DType dtype, ReduceOp op, double divisor = 1) {
   auto kernel = GetReduceKernel(dtype, op);
   EXPECT_OK(kernel);
-  return {dtype, *kernel, divisor};
+  return {dtype, *kernel, divisor, {}};
 }
 
 template <typename T>
@@ -103,6 +103,81 @@ TEST(LocalStepTest, FinishOfADtypeThatIsItsOwnAccumulator) {
   RunLocalStep(LocalKind::kReduceFinish, Wire(output), Wire(a), Wire(b), 2,
                ArithmeticOf(DType::kFloat64, ReduceOp::kMax));
   EXPECT_THAT(output, ElementsAre(2, 5));
+}
+
+Arithmetic PremulOf(DType dtype, PremulFactor factor) {
+  Arithmetic arithmetic = ArithmeticOf(dtype, ReduceOp::kPremulSum);
+  arithmetic.premul = factor;
+  return arithmetic;
+}
+
+template <typename T>
+Operand RankInput(std::vector<T>& data) {
+  return {reinterpret_cast<std::byte*>(data.data()), Format::kWire, /*is_input=*/true};
+}
+
+constexpr PremulFactor kThird = {1.0 / 3.0, 0};
+
+TEST(LocalStepTest, PremulSumMultipliesInputsWhereTheyEnterTheAccumulator) {
+  std::vector<uint16_t> input(kCount, FloatToBFloat16(256.0f));
+  std::vector<float> sum(kCount);
+  const Arithmetic arithmetic = PremulOf(DType::kBFloat16, kThird);
+  RunLocalStep(LocalKind::kWiden, Wide(sum), RankInput(input), {}, kCount, arithmetic);
+  EXPECT_THAT(sum, Each(256.0f / 3.0f));
+  RunLocalStep(LocalKind::kReduce, Wide(sum), Wide(sum), RankInput(input), kCount, arithmetic);
+  EXPECT_THAT(sum, Each(256.0f / 3.0f + 256.0f / 3.0f));
+  RunLocalStep(LocalKind::kReduce, Wide(sum), RankInput(input), RankInput(input), kCount,
+               arithmetic);
+  EXPECT_THAT(sum, Each(256.0f / 3.0f + 256.0f / 3.0f));
+  std::vector<uint16_t> output = input;
+  RunLocalStep(LocalKind::kReduceFinish, Wire(output), Wide(sum), RankInput(output), kCount,
+               arithmetic);
+  EXPECT_THAT(output, Each(FloatToBFloat16(256.0f)));
+}
+
+TEST(LocalStepTest, PremulSumLeavesPartialResultsOfTheWireAsTheyAre) {
+  std::vector<uint16_t> input(kCount, FloatToBFloat16(2.0f));
+  std::vector<uint16_t> partial(kCount, FloatToBFloat16(1.0f));
+  std::vector<uint16_t> output(kCount);
+  const Arithmetic arithmetic = PremulOf(DType::kBFloat16, {3.0, 0});
+  const auto expect = [&](Operand a, Operand b, float expected) {
+    for (LocalKind kind : {LocalKind::kReduce, LocalKind::kReduceFinish}) {
+      RunLocalStep(kind, Wire(output), a, b, kCount, arithmetic);
+      EXPECT_THAT(output, Each(FloatToBFloat16(expected)));
+    }
+  };
+  expect(Wire(partial), RankInput(input), 1.0f + 3.0f * 2.0f);
+  expect(RankInput(input), Wire(partial), 3.0f * 2.0f + 1.0f);
+  expect(RankInput(input), RankInput(partial), 3.0f * 2.0f + 3.0f * 1.0f);
+  expect(Wire(input), Wire(partial), 2.0f + 1.0f);
+}
+
+TEST(LocalStepTest, PremulSumOfIntegersAndInPlace) {
+  std::vector<uint64_t> sum(kCount, 5);
+  std::vector<uint64_t> input(kCount, 7);
+  const Arithmetic arithmetic = PremulOf(DType::kUint64, {1.0, int64_t{1} << 60});
+  RunLocalStep(LocalKind::kReduce, Wire(input), Wire(sum), RankInput(input), kCount, arithmetic);
+  EXPECT_THAT(input, Each(5 + (uint64_t{7} << 60)));
+  RunLocalStep(LocalKind::kReduce, Wire(sum), RankInput(sum), Wire(sum), kCount, arithmetic);
+  EXPECT_THAT(sum, Each(5 + (uint64_t{5} << 60)));
+}
+
+TEST(LocalStepTest, PremulSumOfOneRankIsItsProduct) {
+  std::vector<uint16_t> data(kCount, FloatToBFloat16(1.0f));
+  RunLocalStep(LocalKind::kFinish, Wire(data), RankInput(data), {}, kCount,
+               PremulOf(DType::kBFloat16, kThird));
+  EXPECT_THAT(data, Each(FloatToBFloat16(1.0f / 3.0f)));
+}
+
+TEST(LocalStepTest, OtherOpsDoNotMultiply) {
+  std::vector<float> a(kCount, 1.0f);
+  std::vector<float> b(kCount, 2.0f);
+  Arithmetic arithmetic = ArithmeticOf(DType::kFloat32, ReduceOp::kSum);
+  arithmetic.premul = {5.0, 5};
+  RunLocalStep(LocalKind::kReduceFinish, Wire(a), RankInput(a), RankInput(b), kCount, arithmetic);
+  EXPECT_THAT(a, Each(3.0f));
+  RunLocalStep(LocalKind::kFinish, Wire(a), RankInput(b), {}, kCount, arithmetic);
+  EXPECT_THAT(a, Each(2.0f));
 }
 
 }  // namespace

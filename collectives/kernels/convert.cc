@@ -66,6 +66,55 @@ uint16_t FloatToFloat16(float value) {
   return static_cast<uint16_t>(sign | result);
 }
 
+float Float8E4M3ToFloat(uint8_t bits) {
+  const uint32_t sign = static_cast<uint32_t>(bits & 0x80u) << 24;
+  const uint32_t magnitude = bits & 0x7fu;
+  if (magnitude == 0x7fu) return std::bit_cast<float>(sign | 0x7fc00000u);
+  if (magnitude < 8) {
+    const float value = static_cast<float>(magnitude) * 0x1p-9f;
+    return sign != 0 ? -value : value;
+  }
+  return std::bit_cast<float>(sign | ((magnitude << 20) + (120u << 23)));
+}
+
+uint8_t FloatToFloat8E4M3(float value) {
+  const uint32_t bits = std::bit_cast<uint32_t>(value);
+  const uint32_t magnitude = bits & 0x7fffffffu;
+  uint32_t result;
+  if (magnitude >= 0x43f00000u) {  // 480 and more, also infinity and NaN
+    result = 0x7fu;
+  } else if (magnitude >= 0x3c800000u) {  // 2^-6 and more: normal; may round up to NaN
+    result = ((magnitude + 0x7ffffu + ((magnitude >> 20) & 1u)) >> 20) - (120u << 3);
+  } else {
+    // The last place of 2^14 is 2^-9, that of a subnormal: the addition does the rounding.
+    result = std::bit_cast<uint32_t>(std::bit_cast<float>(magnitude) + 0x1p14f) - 0x46800000u;
+  }
+  return static_cast<uint8_t>(((bits >> 24) & 0x80u) | result);
+}
+
+// e5m2 is the upper half of a float16.
+float Float8E5M2ToFloat(uint8_t bits) {
+  return Float16ToFloat(static_cast<uint16_t>(static_cast<uint32_t>(bits) << 8));
+}
+
+// Not through float16: that would round twice.
+uint8_t FloatToFloat8E5M2(float value) {
+  const uint32_t bits = std::bit_cast<uint32_t>(value);
+  const uint32_t magnitude = bits & 0x7fffffffu;
+  uint32_t result;
+  if (magnitude > 0x7f800000u) {
+    result = ((magnitude >> 21) & 3u) | 0x7eu;
+  } else if (magnitude >= 0x47800000u) {  // 2^16 and more
+    result = 0x7cu;
+  } else if (magnitude >= 0x38800000u) {  // 2^-14 and more: normal; may round up to infinity
+    result = ((magnitude + 0xfffffu + ((magnitude >> 21) & 1u)) >> 21) - (112u << 2);
+  } else {
+    // The last place of 2^7 is 2^-16, that of a subnormal.
+    result = std::bit_cast<uint32_t>(std::bit_cast<float>(magnitude) + 0x1p7f) - 0x43000000u;
+  }
+  return static_cast<uint8_t>(((bits >> 24) & 0x80u) | result);
+}
+
 void ConvertFromFloat(DType to, void* dst, const float* src, size_t count) {
   assert(IsFloating(to));
   if (to == DType::kFloat64) return WidenToFloat64(dst, src, count);

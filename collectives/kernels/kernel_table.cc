@@ -3,11 +3,11 @@
 // 1. Load a vector of each operand, widened to the accumulator type A.
 // 2. Apply the operation in A; a lane that is NaN becomes the canonical quiet NaN.
 // 3. Store, rounded to the destination's type.
-// 4. Four vectors a turn, then single vectors, then the remainder through a padded copy: an
-// element's
-//    result does not depend on which of the three it falls into.
+// 4. Four vectors a turn, then single vectors, then the remainder through a padded copy: which of
+//    the three an element falls into does not show in its result.
 #include "collectives/kernels/kernel_table.h"
 
+#include "runtime/base/simd_float8.h"
 #include "runtime/base/simd_vector.h"
 
 namespace rz::RZ_SIMD_NAMESPACE {
@@ -65,41 +65,84 @@ RZ_SIMD_INLINE void Map(void* dst, const void* src, size_t count, Function funct
 
 // Operations on vectors of the accumulator type.
 
+template <typename Vector>
+constexpr bool kFloating = false;
+template <>
+constexpr bool kFloating<F32> = true;
+template <>
+constexpr bool kFloating<F64> = true;
+
+// The bits of a vector, lane by lane: on them integers wrap.
+RZ_SIMD_INLINE U32 Bits(F32 x) { return (U32)x; }
+RZ_SIMD_INLINE U64 Bits(F64 x) { return (U64)x; }
+RZ_SIMD_INLINE U8 Bits(I8 x) { return (U8)x; }
+RZ_SIMD_INLINE U8 Bits(U8 x) { return x; }
+RZ_SIMD_INLINE U32 Bits(I32 x) { return (U32)x; }
+RZ_SIMD_INLINE U32 Bits(U32 x) { return x; }
+RZ_SIMD_INLINE U64 Bits(I64 x) { return (U64)x; }
+RZ_SIMD_INLINE U64 Bits(U64 x) { return x; }
+
 struct Sum {
-  RZ_SIMD_INLINE static F32 Apply(F32 a, F32 b) { return CanonicalNan(a + b); }
-  RZ_SIMD_INLINE static F64 Apply(F64 a, F64 b) { return CanonicalNan(a + b); }
-  // Unsigned, so that wrapping is defined.
-  RZ_SIMD_INLINE static I32 Apply(I32 a, I32 b) { return (I32)((U32)a + (U32)b); }
-  RZ_SIMD_INLINE static I64 Apply(I64 a, I64 b) { return (I64)((U64)a + (U64)b); }
+  template <typename V>
+  RZ_SIMD_INLINE static V Apply(V a, V b) {
+    if constexpr (kFloating<V>) {
+      return CanonicalNan(a + b);
+    } else {
+      return (V)(Bits(a) + Bits(b));
+    }
+  }
+};
+
+struct Product {
+  template <typename V>
+  RZ_SIMD_INLINE static V Apply(V a, V b) {
+    if constexpr (kFloating<V>) {
+      return CanonicalNan(a * b);
+    } else {
+      return (V)(Bits(a) * Bits(b));
+    }
+  }
 };
 
 // Where a == b the bits are equal or the two zeros: "or" takes the negative one, "and" the
 // positive.
 struct Min {
-  RZ_SIMD_INLINE static F32 Apply(F32 a, F32 b) {
-    const F32 smaller = a == b ? (F32)((U32)a | (U32)b) : (a < b ? a : b);
-    return a == a ? CanonicalNan(b == b ? smaller : b) : CanonicalNan(a);
+  template <typename V>
+  RZ_SIMD_INLINE static V Apply(V a, V b) {
+    if constexpr (kFloating<V>) {
+      const V smaller = a == b ? (V)(Bits(a) | Bits(b)) : (a < b ? a : b);
+      return a == a ? CanonicalNan(b == b ? smaller : b) : CanonicalNan(a);
+    } else {
+      return a < b ? a : b;
+    }
   }
-  RZ_SIMD_INLINE static F64 Apply(F64 a, F64 b) {
-    const F64 smaller = a == b ? (F64)((U64)a | (U64)b) : (a < b ? a : b);
-    return a == a ? CanonicalNan(b == b ? smaller : b) : CanonicalNan(a);
-  }
-  RZ_SIMD_INLINE static I32 Apply(I32 a, I32 b) { return a < b ? a : b; }
-  RZ_SIMD_INLINE static I64 Apply(I64 a, I64 b) { return a < b ? a : b; }
 };
 
 struct Max {
-  RZ_SIMD_INLINE static F32 Apply(F32 a, F32 b) {
-    const F32 larger = a == b ? (F32)((U32)a & (U32)b) : (a > b ? a : b);
-    return a == a ? CanonicalNan(b == b ? larger : b) : CanonicalNan(a);
+  template <typename V>
+  RZ_SIMD_INLINE static V Apply(V a, V b) {
+    if constexpr (kFloating<V>) {
+      const V larger = a == b ? (V)(Bits(a) & Bits(b)) : (a > b ? a : b);
+      return a == a ? CanonicalNan(b == b ? larger : b) : CanonicalNan(a);
+    } else {
+      return a > b ? a : b;
+    }
   }
-  RZ_SIMD_INLINE static F64 Apply(F64 a, F64 b) {
-    const F64 larger = a == b ? (F64)((U64)a & (U64)b) : (a > b ? a : b);
-    return a == a ? CanonicalNan(b == b ? larger : b) : CanonicalNan(a);
-  }
-  RZ_SIMD_INLINE static I32 Apply(I32 a, I32 b) { return a > b ? a : b; }
-  RZ_SIMD_INLINE static I64 Apply(I64 a, I64 b) { return a > b ? a : b; }
 };
+
+// The factor in every lane.
+template <typename V>
+RZ_SIMD_INLINE V Broadcast(PremulFactor factor) {
+  V lanes;
+  for (size_t i = 0; i < sizeof(V) / sizeof(lanes[0]); ++i) {
+    if constexpr (kFloating<V>) {
+      lanes[i] = factor.floating;
+    } else {
+      lanes[i] = factor.integer;
+    }
+  }
+  return lanes;
+}
 
 // bfloat16 as it lies in 32-bit words, the elements at even places apart from those at odd ones:
 // for operations from bfloat16 to bfloat16 no element has to change its lane.
@@ -156,6 +199,22 @@ struct Moves {
                            [divisors](Vector x) { return CanonicalNan(x / divisors); });
   }
 
+  static void WidenScaled(void* dst, const void* src, size_t count, PremulFactor factor) {
+    const Vector factors = Broadcast<Vector>(factor);
+    Map<Accumulator, Wire>(dst, src, count,
+                           [factors](Vector x) { return Product::Apply(factors, x); });
+  }
+
+  // Two roundings, of the product and of the sum: a fused one would differ from the sum of what
+  // WidenScaled leaves.
+  static void AccumulateScaled(void* dst, const void* a, const void* b, size_t count,
+                               PremulFactor factor) {
+    const Vector factors = Broadcast<Vector>(factor);
+    Map<Accumulator, Accumulator, Wire>(dst, a, b, count, [factors](Vector x, Vector y) {
+      return Sum::Apply(x, Product::Apply(factors, y));
+    });
+  }
+
   template <typename Op>
   static void Combine(void* dst, const void* a, const void* b, size_t count) {
     if constexpr (W == DType::kBFloat16) {
@@ -170,29 +229,49 @@ struct Moves {
 };
 
 template <typename M, typename Op>
-constexpr ReduceKernel kKernel = {&M::Widen, &M::template Accumulate<Op>, &M::Finish,
-                                  &M::template Combine<Op>};
+constexpr ReduceKernel kKernel = {
+    &M::Widen, &M::template Accumulate<Op>, &M::Finish, &M::template Combine<Op>, nullptr, nullptr};
 
 template <typename M>
-constexpr ReduceKernel kMeanKernel = {&M::Widen, &M::template Accumulate<Sum>, &M::FinishMean,
-                                      &M::template Combine<Sum>};
+constexpr ReduceKernel kMeanKernel = {&M::Widen,      &M::template Accumulate<Sum>,
+                                      &M::FinishMean, &M::template Combine<Sum>,
+                                      nullptr,        nullptr};
 
-using Float32 = Moves<DType::kFloat32, DType::kFloat32>;
-using Float64 = Moves<DType::kFloat64, DType::kFloat64>;
-using BFloat16 = Moves<DType::kBFloat16, DType::kFloat32>;
-using Float16 = Moves<DType::kFloat16, DType::kFloat32>;
-using Int32 = Moves<DType::kInt32, DType::kInt32>;
-using Int64 = Moves<DType::kInt64, DType::kInt64>;
+template <typename M>
+constexpr ReduceKernel kPremulSumKernel = {&M::Widen,       &M::template Accumulate<Sum>,
+                                           &M::Finish,      &M::template Combine<Sum>,
+                                           &M::WidenScaled, &M::AccumulateScaled};
+
+// In the order of ReduceOp.
+template <DType W, DType A = W>
+constexpr KernelRow kFloats = {{kKernel<Moves<W, A>, Sum>, kKernel<Moves<W, A>, Min>,
+                                kKernel<Moves<W, A>, Max>, kMeanKernel<Moves<W, A>>,
+                                kKernel<Moves<W, A>, Product>, kPremulSumKernel<Moves<W, A>>}};
+
+template <DType W>
+constexpr KernelRow kIntegers = {{kKernel<Moves<W, W>, Sum>,
+                                  kKernel<Moves<W, W>, Min>,
+                                  kKernel<Moves<W, W>, Max>,
+                                  {},
+                                  kKernel<Moves<W, W>, Product>,
+                                  kPremulSumKernel<Moves<W, W>>}};
 
 }  // namespace
 
+// In the order of DType.
 constinit const KernelTable kKernelTable = {
-    {kKernel<Float32, Sum>, kKernel<Float32, Min>, kKernel<Float32, Max>, kMeanKernel<Float32>},
-    {kKernel<Float64, Sum>, kKernel<Float64, Min>, kKernel<Float64, Max>, kMeanKernel<Float64>},
-    {kKernel<BFloat16, Sum>, kKernel<BFloat16, Min>, kKernel<BFloat16, Max>, kMeanKernel<BFloat16>},
-    {kKernel<Float16, Sum>, kKernel<Float16, Min>, kKernel<Float16, Max>, kMeanKernel<Float16>},
-    {kKernel<Int32, Sum>, kKernel<Int32, Min>, kKernel<Int32, Max>, {}},
-    {kKernel<Int64, Sum>, kKernel<Int64, Min>, kKernel<Int64, Max>, {}},
+    kFloats<DType::kFloat32>,
+    kFloats<DType::kFloat64>,
+    kFloats<DType::kBFloat16, DType::kFloat32>,
+    kFloats<DType::kFloat16, DType::kFloat32>,
+    kIntegers<DType::kInt32>,
+    kIntegers<DType::kInt64>,
+    kIntegers<DType::kInt8>,
+    kIntegers<DType::kUint8>,
+    kIntegers<DType::kUint32>,
+    kIntegers<DType::kUint64>,
+    kFloats<DType::kFloat8E4M3, DType::kFloat32>,
+    kFloats<DType::kFloat8E5M2, DType::kFloat32>,
 };
 
 }  // namespace rz::RZ_SIMD_NAMESPACE

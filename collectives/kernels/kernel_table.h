@@ -5,11 +5,19 @@
 #define RINGZERO_COLLECTIVES_KERNELS_KERNEL_TABLE_H_
 
 #include <cstddef>
+#include <cstdint>
 #include <iterator>
 
 #include "runtime/base/dtype.h"
 
 namespace rz {
+
+// The factor of kPremulSum. Floating dtypes read `floating`, rounded to their accumulator; integers
+// read `integer`, modulo 2^bits (so that one int64_t holds the factors of uint64 too).
+struct PremulFactor {
+  double floating = 1;
+  int64_t integer = 1;
+};
 
 struct ReduceKernel {
   void (*widen)(void* dst, const void* src, size_t count);
@@ -17,10 +25,19 @@ struct ReduceKernel {
   // divisor is 1 unless the op is kAvg.
   void (*finish)(void* dst, const void* src, size_t count, double divisor);
   void (*combine)(void* dst, const void* a, const void* b, size_t count);
+  // Of kPremulSum; null for the other ops.
+  void (*widen_scaled)(void* dst, const void* src, size_t count, PremulFactor factor);
+  void (*accumulate_scaled)(void* dst, const void* a, const void* b, size_t count,
+                            PremulFactor factor);
 };
 
-// By dtype, then op. Null pointers where the pair has no meaning (kAvg of integers).
-using KernelTable = ReduceKernel[std::size(kAllDTypes)][std::size(kAllReduceOps)];
+// The kernels of one dtype by op; null pointers where the pair has no meaning (kAvg of integers).
+struct KernelRow {
+  ReduceKernel of[std::size(kAllReduceOps)];
+};
+
+// By dtype.
+using KernelTable = KernelRow[std::size(kAllDTypes)];
 
 namespace simd_portable {
 extern const KernelTable kKernelTable;

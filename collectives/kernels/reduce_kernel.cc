@@ -28,7 +28,8 @@ absl::StatusOr<const ReduceKernel*> GetReduceKernel(DType dtype, ReduceOp op) {
 }
 
 absl::StatusOr<const ReduceKernel*> GetReduceKernel(DType dtype, ReduceOp op, SimdLevel level) {
-  const ReduceKernel& kernel = TableOf(level)[static_cast<size_t>(dtype)][static_cast<size_t>(op)];
+  const KernelRow& row = TableOf(level)[static_cast<size_t>(dtype)];
+  const ReduceKernel& kernel = row.of[static_cast<size_t>(op)];
   if (kernel.widen == nullptr) {
     return absl::InvalidArgumentError(absl::StrCat(
         "cannot reduce ", std::string(NameOf(dtype)), " with ", std::string(NameOf(op)),

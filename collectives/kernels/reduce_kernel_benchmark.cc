@@ -32,6 +32,17 @@ void Accumulate(benchmark::State& state, const ReduceKernel* kernel, DType dtype
   state.SetBytesProcessed(state.iterations() * (2 * on.partial.size() + on.wire.size()));
 }
 
+void AccumulateScaled(benchmark::State& state, const ReduceKernel* kernel, DType dtype,
+                      size_t bytes) {
+  Operands on(dtype, bytes);
+  for (auto _ : state) {
+    kernel->accumulate_scaled(on.partial.data(), on.partial.data(), on.wire.data(), on.count,
+                              {0.5, 3});
+    benchmark::ClobberMemory();
+  }
+  state.SetBytesProcessed(state.iterations() * (2 * on.partial.size() + on.wire.size()));
+}
+
 void Combine(benchmark::State& state, const ReduceKernel* kernel, DType dtype, size_t bytes) {
   Operands on(dtype, bytes);
   for (auto _ : state) {
@@ -68,6 +79,8 @@ void RegisterAll() {
   } kMoves[] = {{"accumulate_sum", Accumulate, ReduceOp::kSum},
                 {"combine_sum", Combine, ReduceOp::kSum},
                 {"combine_min", Combine, ReduceOp::kMin},
+                {"combine_prod", Combine, ReduceOp::kProd},
+                {"accumulate_scaled", AccumulateScaled, ReduceOp::kPremulSum},
                 {"widen", Widen, ReduceOp::kSum},
                 {"finish_avg", Finish, ReduceOp::kAvg}};
   for (const auto& move : kMoves) {

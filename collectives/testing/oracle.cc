@@ -2,6 +2,7 @@
 
 #include <cmath>
 #include <cstring>
+#include <limits>
 #include <random>
 #include <type_traits>
 
@@ -23,6 +24,18 @@ struct Float16 {
   static Value Load(Wire bits) { return Float16ToFloat(bits); }
   static Wire Store(Value value) { return FloatToFloat16(value); }
 };
+struct Float8E4M3 {
+  using Wire = uint8_t;
+  using Value = float;
+  static Value Load(Wire bits) { return Float8E4M3ToFloat(bits); }
+  static Wire Store(Value value) { return FloatToFloat8E4M3(value); }
+};
+struct Float8E5M2 {
+  using Wire = uint8_t;
+  using Value = float;
+  static Value Load(Wire bits) { return Float8E5M2ToFloat(bits); }
+  static Wire Store(Value value) { return FloatToFloat8E5M2(value); }
+};
 template <typename T>
 struct Plain {
   using Wire = T;
@@ -31,13 +44,27 @@ struct Plain {
   static Wire Store(Value value) { return value; }
 };
 
+// An operation without a value (inf - inf, 0 * inf) gives the canonical NaN.
+template <typename T>
+T Canonical(T value) {
+  return std::isnan(value) ? std::numeric_limits<T>::quiet_NaN() : value;
+}
+
 template <typename T>
 T Add(T a, T b) {
   if constexpr (std::is_integral_v<T>) {
-    using Unsigned = std::make_unsigned_t<T>;
-    return static_cast<T>(static_cast<Unsigned>(a) + static_cast<Unsigned>(b));
+    return static_cast<T>(static_cast<uint64_t>(a) + static_cast<uint64_t>(b));
   } else {
-    return a + b;
+    return Canonical(a + b);
+  }
+}
+
+template <typename T>
+T Multiply(T a, T b) {
+  if constexpr (std::is_integral_v<T>) {
+    return static_cast<T>(static_cast<uint64_t>(a) * static_cast<uint64_t>(b));
+  } else {
+    return Canonical(a * b);
   }
 }
 
@@ -56,8 +83,11 @@ T Apply(ReduceOp op, T a, T b) {
       return Less(b, a) ? b : a;
     case ReduceOp::kMax:
       return Less(a, b) ? b : a;
+    case ReduceOp::kProd:
+      return Multiply(a, b);
     case ReduceOp::kSum:
     case ReduceOp::kAvg:
+    case ReduceOp::kPremulSum:
       return Add(a, b);
   }
   return a;
@@ -137,6 +167,18 @@ Bytes Visit(DType dtype, F f) {
       return f(Plain<int32_t>{});
     case DType::kInt64:
       return f(Plain<int64_t>{});
+    case DType::kInt8:
+      return f(Plain<int8_t>{});
+    case DType::kUint8:
+      return f(Plain<uint8_t>{});
+    case DType::kUint32:
+      return f(Plain<uint32_t>{});
+    case DType::kUint64:
+      return f(Plain<uint64_t>{});
+    case DType::kFloat8E4M3:
+      return f(Float8E4M3{});
+    case DType::kFloat8E5M2:
+      return f(Float8E5M2{});
   }
   return {};
 }

@@ -11,7 +11,7 @@ double SumOfSquares(DType dtype, const void* data, size_t count) {
 }
 
 double SumOfSquares(DType dtype, const void* data, size_t count, SimdLevel level) {
-  assert(IsFloating(dtype));
+  assert(static_cast<size_t>(dtype) < kFloatingDTypes);
   return OptimizerKernelsAt(level).sum_of_squares[static_cast<size_t>(dtype)](data, count);
 }
 
@@ -20,7 +20,7 @@ int64_t CountNonFinite(DType dtype, const void* data, size_t count) {
 }
 
 int64_t CountNonFinite(DType dtype, const void* data, size_t count, SimdLevel level) {
-  assert(IsFloating(dtype));
+  assert(static_cast<size_t>(dtype) < kFloatingDTypes);
   return OptimizerKernelsAt(level).count_non_finite[static_cast<size_t>(dtype)](data, count);
 }
 

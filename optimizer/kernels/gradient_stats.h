@@ -12,12 +12,13 @@ namespace rz {
 
 // The sum of squares in double, in an order that depends on `count` alone: element i is added to
 // partial sum i mod 16, then s[j] += s[j + 8], s[j + 4], s[j + 2], s[j + 1]. The same bits at every
-// SIMD level. dtype is floating. Unless it is float64, the result is finite exactly where all
-// elements are: CountNonFinite needs to be asked only where it is not. 0 for count 0.
+// SIMD level. dtype is a float of 16 bits or more. Unless it is float64, the result is finite
+// exactly where all elements are: CountNonFinite needs to be asked only where it is not. 0 for
+// count 0.
 double SumOfSquares(DType dtype, const void* data, size_t count);
 double SumOfSquares(DType dtype, const void* data, size_t count, SimdLevel level);
 
-// Elements that are infinite or NaN. dtype is floating.
+// Elements that are infinite or NaN. dtype is a float of 16 bits or more.
 int64_t CountNonFinite(DType dtype, const void* data, size_t count);
 int64_t CountNonFinite(DType dtype, const void* data, size_t count, SimdLevel level);
 

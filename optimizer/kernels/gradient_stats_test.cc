@@ -111,8 +111,8 @@ TEST_P(GradientStatsTest, AllElementsMayBeNonFinite) {
 std::vector<std::tuple<SimdLevel, DType>> AllKernels() {
   std::vector<std::tuple<SimdLevel, DType>> all;
   for (SimdLevel level : SupportedSimdLevels()) {
-    for (DType dtype : kAllDTypes) {
-      if (IsFloating(dtype)) all.push_back({level, dtype});
+    for (DType dtype : {DType::kFloat32, DType::kFloat64, DType::kBFloat16, DType::kFloat16}) {
+      all.push_back({level, dtype});
     }
   }
   return all;

@@ -41,6 +41,8 @@ struct VectorOf {
 
 using F32 = VectorOf<float>::type;
 using F64 = VectorOf<double>::type;
+using I8 = VectorOf<int8_t>::type;
+using U8 = VectorOf<uint8_t>::type;
 using I32 = VectorOf<int32_t>::type;
 using I64 = VectorOf<int64_t>::type;
 using U32 = VectorOf<uint32_t>::type;
@@ -182,6 +184,14 @@ template <>
 struct Code<DType::kInt32> : PlainCode<I32, 4> {};
 template <>
 struct Code<DType::kInt64> : PlainCode<I64, 8> {};
+template <>
+struct Code<DType::kInt8> : PlainCode<I8, 1> {};
+template <>
+struct Code<DType::kUint8> : PlainCode<U8, 1> {};
+template <>
+struct Code<DType::kUint32> : PlainCode<U32, 4> {};
+template <>
+struct Code<DType::kUint64> : PlainCode<U64, 8> {};
 
 template <>
 struct Code<DType::kBFloat16> {
