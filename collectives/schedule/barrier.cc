@@ -1,5 +1,7 @@
 #include "collectives/schedule/barrier.h"
 
+#include "collectives/schedule/rank_arithmetic.h"
+
 namespace rz {
 
 Schedule DisseminationBarrier(int32_t rank, int32_t world) {
@@ -11,6 +13,13 @@ Schedule DisseminationBarrier(int32_t rank, int32_t world) {
         {{{TransferKind::kAwait, from, 0, {}}, {TransferKind::kSignal, to, 0, {}}}, {}});
   }
   return schedule;
+}
+
+ScheduleCost DisseminationBarrierCost(int32_t world) {
+  ScheduleCost cost;
+  cost.hops = CeilLog2(world);
+  cost.messages = cost.hops;
+  return cost;
 }
 
 }  // namespace rz

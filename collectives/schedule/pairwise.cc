@@ -16,7 +16,7 @@ Schedule PairwiseReduceScatter(int32_t rank, int32_t world, Format partials) {
   static_assert(kPairwiseWindow >= 2);
   Schedule schedule;
   if (world == 1) {
-    schedule.rounds.push_back({{}, {{LocalKind::kCopy, 0, Output(0), Input(0), {}}}});
+    schedule.rounds.push_back({{}, {{LocalKind::kFinish, 0, Output(0), Input(0), {}}}});
     return schedule;
   }
   const int32_t window = std::min(kPairwiseWindow, world - 1);
@@ -39,7 +39,8 @@ Schedule PairwiseReduceScatter(int32_t rank, int32_t world, Format partials) {
     for (int32_t distance = first; distance < end; ++distance) {
       const BlockRef slot = Scratch(distance - first);
       if (partial.has_value()) {
-        round.local.push_back({LocalKind::kReduce, rank, sum, *partial, slot});
+        round.local.push_back({LocalKind::kReduce, rank, sum, *partial, slot,
+                               /*a_is_input=*/*partial != sum});
         partial = sum;
       } else {
         partial = slot;
@@ -47,9 +48,20 @@ Schedule PairwiseReduceScatter(int32_t rank, int32_t world, Format partials) {
     }
     schedule.rounds.push_back(std::move(round));
   }
-  schedule.rounds.back().local.push_back(
-      {LocalKind::kReduceFinish, rank, Output(rank), *partial, Input(rank)});
+  schedule.rounds.back().local.push_back({LocalKind::kReduceFinish, rank, Output(rank), *partial,
+                                          Input(rank),
+                                          /*a_is_input=*/*partial != sum});
   return schedule;
+}
+
+ScheduleCost PairwiseReduceScatterCost(int32_t world) {
+  ScheduleCost cost;
+  cost.hops = (world - 1 + kPairwiseWindow - 1) / kPairwiseWindow;
+  cost.messages = world - 1;
+  cost.wire_blocks = world - 1;
+  cost.reduced_blocks = world - 1;
+  cost.copied_blocks = world == 1 ? 1 : 0;
+  return cost;
 }
 
 }  // namespace rz

@@ -7,6 +7,7 @@
 #include <cstdint>
 
 #include "collectives/schedule/schedule.h"
+#include "collectives/schedule/schedule_cost.h"
 
 namespace rz {
 
@@ -16,6 +17,7 @@ inline constexpr int32_t kPairwiseWindow = 4;
 // The canonical sum, as RingReduceScatter: block r in output[r] of rank r, added from rank r + 1
 // round to r. `partials` is the format of the running sum at the owner; kAccumulator rounds once.
 Schedule PairwiseReduceScatter(int32_t rank, int32_t world, Format partials);
+ScheduleCost PairwiseReduceScatterCost(int32_t world);
 
 }  // namespace rz
 

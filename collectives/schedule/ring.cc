@@ -9,23 +9,19 @@
 
 #include <utility>
 
+#include "collectives/schedule/rank_arithmetic.h"
+
 namespace rz {
-namespace {
-
-int32_t Modulo(int32_t value, int32_t world) { return ((value % world) + world) % world; }
-
-}  // namespace
-
 Schedule RingReduceScatter(int32_t rank, int32_t world, Format partials) {
   Schedule schedule;
   if (world == 1) {
-    schedule.rounds.push_back({{}, {{LocalKind::kCopy, 0, Output(0), Input(0), {}}}});
+    schedule.rounds.push_back({{}, {{LocalKind::kFinish, 0, Output(0), Input(0), {}}}});
     return schedule;
   }
   const bool widened = partials == Format::kAccumulator;
   (widened ? schedule.accumulator_slots : schedule.wire_slots) = 2;
-  const int32_t next = Modulo(rank + 1, world);
-  const int32_t previous = Modulo(rank - 1, world);
+  const int32_t next = RankAt(rank, 1, world);
+  const int32_t previous = RankAt(rank, -1, world);
 
   BlockRef outgoing = Input(previous);
   if (widened) {
@@ -33,30 +29,40 @@ Schedule RingReduceScatter(int32_t rank, int32_t world, Format partials) {
     schedule.rounds.push_back({{}, {{LocalKind::kWiden, previous, outgoing, Input(previous), {}}}});
   }
   for (int32_t hop = 0; hop < world - 1; ++hop) {
-    const int32_t sent = Modulo(rank - 1 - hop, world);
-    const int32_t received = Modulo(rank - 2 - hop, world);
+    const int32_t sent = RankAt(rank, -1 - hop, world);
+    const int32_t received = RankAt(rank, -2 - hop, world);
     const BlockRef slot = Scratch(hop % 2);
     Round round;
     round.transfers.push_back({TransferKind::kRecv, previous, received, slot});
     round.transfers.push_back({TransferKind::kSend, next, sent, outgoing});
-    if (hop == world - 2) {
-      round.local.push_back({LocalKind::kReduceFinish, rank, Output(rank), slot, Input(rank)});
-    } else {
-      round.local.push_back({LocalKind::kReduce, received, slot, slot, Input(received)});
-    }
+    const bool last = hop == world - 2;
+    round.local.push_back({last ? LocalKind::kReduceFinish : LocalKind::kReduce, received,
+                           last ? Output(rank) : slot, slot, Input(received),
+                           /*a_is_input=*/hop == 0 && !widened});
     schedule.rounds.push_back(std::move(round));
     outgoing = slot;
   }
   return schedule;
 }
 
+ScheduleCost RingReduceScatterCost(int32_t world, Format partials) {
+  ScheduleCost cost;
+  const bool widened = partials == Format::kAccumulator && world > 1;
+  cost.hops = world - 1;
+  cost.messages = world - 1;
+  (widened ? cost.accumulator_blocks : cost.wire_blocks) = world - 1;
+  cost.reduced_blocks = world - 1;
+  cost.copied_blocks = world == 1 || widened ? 1 : 0;
+  return cost;
+}
+
 Schedule RingAllGather(int32_t rank, int32_t world, Place source) {
   Schedule schedule;
-  const int32_t next = Modulo(rank + 1, world);
-  const int32_t previous = Modulo(rank - 1, world);
+  const int32_t next = RankAt(rank, 1, world);
+  const int32_t previous = RankAt(rank, -1, world);
   for (int32_t hop = 0; hop < world - 1; ++hop) {
-    const int32_t sent = Modulo(rank - hop, world);
-    const int32_t received = Modulo(rank - 1 - hop, world);
+    const int32_t sent = RankAt(rank, -hop, world);
+    const int32_t received = RankAt(rank, -1 - hop, world);
     Round round;
     round.transfers.push_back({TransferKind::kRecv, previous, received, Output(received)});
     round.transfers.push_back(
@@ -70,6 +76,15 @@ Schedule RingAllGather(int32_t rank, int32_t world, Place source) {
         {LocalKind::kCopy, rank, Output(rank), Input(rank), {}});
   }
   return schedule;
+}
+
+ScheduleCost RingAllGatherCost(int32_t world, Place source) {
+  ScheduleCost cost;
+  cost.hops = world - 1;
+  cost.messages = world - 1;
+  cost.wire_blocks = world - 1;
+  cost.copied_blocks = source == Place::kInput ? 1 : 0;
+  return cost;
 }
 
 }  // namespace rz

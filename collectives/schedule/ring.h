@@ -7,6 +7,7 @@
 #include <cstdint>
 
 #include "collectives/schedule/schedule.h"
+#include "collectives/schedule/schedule_cost.h"
 
 namespace rz {
 
@@ -14,10 +15,12 @@ namespace rz {
 // order. `partials` says in which format partial sums travel: kAccumulator rounds once, at the end;
 // kWire rounds at every hop. Rank r ends with block r in output[r].
 Schedule RingReduceScatter(int32_t rank, int32_t world, Format partials);
+ScheduleCost RingReduceScatterCost(int32_t world, Format partials);
 
 // Rank r's block is in input[r] (source == kInput, copied to output[r]) or in output[r] already
 // (source == kOutput); everybody ends with all blocks in output.
 Schedule RingAllGather(int32_t rank, int32_t world, Place source);
+ScheduleCost RingAllGatherCost(int32_t world, Place source);
 
 }  // namespace rz
 

@@ -72,6 +72,8 @@ struct Transfer {
   int32_t block = 0;  // the first; unused by signals
   BlockRef ref;
   int32_t blocks = 1;
+
+  friend bool operator==(const Transfer&, const Transfer&) = default;
 };
 
 enum class LocalKind : uint8_t {
@@ -94,11 +96,15 @@ struct LocalStep {
   BlockRef b;
   bool a_is_input = false;
   bool b_is_input = true;
+
+  friend bool operator==(const LocalStep&, const LocalStep&) = default;
 };
 
 struct Round {
   std::vector<Transfer> transfers;
   std::vector<LocalStep> local;
+
+  friend bool operator==(const Round&, const Round&) = default;
 };
 
 struct Schedule {
@@ -127,6 +133,8 @@ struct Schedule {
   // Appends the rounds of `next`, which cuts lanes into the same blocks. Scratch is shared: what
   // `next` expects there it writes first.
   void Append(Schedule next);
+
+  friend bool operator==(const Schedule&, const Schedule&) = default;
 };
 
 constexpr BlockRef Input(int32_t block) { return {Place::kInput, block}; }

@@ -10,94 +10,144 @@ SymbolicMemory::SymbolicMemory(const Schedule& schedule, int32_t rank, int32_t w
     : schedule_(&schedule),
       rank_(rank),
       world_(world),
-      blocks_(claim.goal == Goal::kBarrier     ? 0
-              : claim.goal == Goal::kBroadcast ? 1
-                                               : world),
+      blocks_(BlocksOf(claim, world, schedule.one_block)),
       claim_(claim),
-      cells_(2 * blocks_ + schedule.wire_slots + schedule.accumulator_slots) {
+      cells_(static_cast<size_t>(2 + schedule.lane_slots) * blocks_ + SlotCount()) {
   for (int32_t block = 0; block < blocks_; ++block) {
-    const bool present = claim.goal == Goal::kAllGather   ? block == rank
-                         : claim.goal == Goal::kBroadcast ? rank == claim.root
-                                                          : true;
-    if (present) {
-      cells_[*CellOf(Input(block))] = SymbolicValue{block, Format::kWire, {rank}, 0, false};
-    }
+    if (!HasInput(claim, rank, block)) continue;
+    SymbolicValue value;
+    value.block = block;
+    value.addends = {rank};
+    cells_[PieceOf(Input(block), block)->cell] = value;
   }
 }
 
-bool SymbolicMemory::Exists(BlockRef ref) const {
-  const int32_t size =
-      ref.place == Place::kScratch ? schedule_->wire_slots + schedule_->accumulator_slots : blocks_;
-  return ref.index >= 0 && ref.index < size;
-}
-
-bool SymbolicMemory::IsOutputOfGoal(int32_t block) const {
-  return claim_.goal != Goal::kReduceScatter || block == rank_;
-}
-
-bool SymbolicMemory::Aliases(int32_t block) const {
-  switch (claim_.goal) {
-    case Goal::kAllReduce:
-      return claim_.in_place;
-    case Goal::kReduceScatter:
-    case Goal::kAllGather:
-      return claim_.in_place && block == rank_;
-    case Goal::kBroadcast:
-      return rank_ == claim_.root;
-    case Goal::kBarrier:
-      return false;
+bool SymbolicMemory::Exists(BlockRef ref, int32_t block) const {
+  const auto within = [](int32_t index, int32_t size) { return index >= 0 && index < size; };
+  switch (ref.place) {
+    case Place::kInput:
+    case Place::kOutput:
+      return within(ref.index, blocks_);
+    case Place::kScratch:
+      return within(ref.index, SlotCount());
+    case Place::kLaneSlot:
+      return within(ref.index, schedule_->lane_slots) && within(block, blocks_);
   }
   return false;
 }
 
-absl::StatusOr<int32_t> SymbolicMemory::CellOf(BlockRef ref) const {
-  if (!Exists(ref)) {
+absl::StatusOr<SymbolicMemory::Piece> SymbolicMemory::PieceOf(BlockRef ref, int32_t block) const {
+  if (!Exists(ref, block)) {
     return absl::FailedPreconditionError(absl::StrCat(ToString(ref), " does not exist"));
   }
+  Piece piece{ref, block, 0};
   switch (ref.place) {
     case Place::kInput:
-      return Aliases(ref.index) ? blocks_ + ref.index : ref.index;
+      piece.cell = ref.index + (IsInPlace(claim_, rank_, ref.index) ? blocks_ : 0);
+      break;
     case Place::kOutput:
-      return blocks_ + ref.index;
+      piece.cell = blocks_ + ref.index;
+      break;
     case Place::kScratch:
-      return 2 * blocks_ + ref.index;
+      if (claim_.goal == Goal::kAllToAll && !schedule_->equal_blocks) {
+        return absl::FailedPreconditionError(
+            absl::StrCat(ToString(ref), " has no length: blocks need not be equal"));
+      }
+      piece.cell = 2 * blocks_ + ref.index;
+      break;
+    case Place::kLaneSlot:
+      piece.cell = 2 * blocks_ + SlotCount() + ref.index * blocks_ + block;
+      break;
   }
-  return absl::InternalError("unknown place");
+  return piece;
 }
 
-absl::StatusOr<SymbolicValue> SymbolicMemory::Read(BlockRef ref, int32_t block) const {
-  RZ_ASSIGN_OR_RETURN(const int32_t cell, CellOf(ref));
-  const std::optional<SymbolicValue>& value = cells_[cell];
-  if (!value.has_value()) {
-    return absl::FailedPreconditionError(
-        absl::StrCat(ToString(ref), " is read before it was written"));
-  }
-  if (value->block != block) {
-    return absl::FailedPreconditionError(absl::StrCat(ToString(ref), " should hold block ", block,
-                                                      " and holds {", ToString(*value), "}"));
-  }
-  return *value;
-}
-
-absl::Status SymbolicMemory::CheckWritable(BlockRef ref, int32_t block) const {
-  RZ_RETURN_IF_ERROR(CellOf(ref).status());
-  if (ref.place == Place::kInput) {
-    return absl::FailedPreconditionError(absl::StrCat(ToString(ref), " is an input"));
-  }
-  if (ref.place == Place::kOutput && (ref.index != block || !IsOutputOfGoal(block))) {
-    return absl::FailedPreconditionError(
-        absl::StrCat("block ", block, " does not belong into ", ToString(ref), " of this rank"));
+absl::Status SymbolicMemory::CheckRun(const Transfer& transfer) const {
+  if (transfer.blocks < 1) return absl::FailedPreconditionError("it is empty");
+  const BlockRef last{transfer.ref.place, transfer.ref.index + transfer.blocks - 1};
+  switch (transfer.ref.place) {
+    case Place::kInput:
+    case Place::kOutput:
+      if (transfer.ref.index != transfer.block) {
+        return absl::FailedPreconditionError(
+            absl::StrCat(ToString(transfer.ref), " is not block ", transfer.block));
+      }
+      if (transfer.blocks > 1 && !schedule_->unsliced) {
+        return absl::FailedPreconditionError("blocks of a slice do not stand one after another");
+      }
+      return absl::OkStatus();
+    case Place::kScratch:
+      if (FormatOf(transfer.ref) != FormatOf(last)) {
+        return absl::FailedPreconditionError("its slots have two formats");
+      }
+      return absl::OkStatus();
+    case Place::kLaneSlot:
+      return absl::OkStatus();
   }
   return absl::OkStatus();
 }
 
-absl::Status SymbolicMemory::Write(BlockRef ref, const SymbolicValue& value) {
-  RZ_RETURN_IF_ERROR(CheckWritable(ref, value.block));
-  if (FormatOf(ref) != value.format) {
-    return absl::FailedPreconditionError(
-        absl::StrCat(ToString(ref), " has another format than {", ToString(value), "}"));
+absl::StatusOr<std::vector<SymbolicMemory::Piece>> SymbolicMemory::PiecesOf(
+    const Transfer& transfer) const {
+  RZ_RETURN_IF_ERROR(CheckRun(transfer));
+  const bool lanes = transfer.ref.place == Place::kLaneSlot;
+  std::vector<Piece> pieces;
+  for (int32_t i = 0; i < transfer.blocks; ++i) {
+    const BlockRef ref{transfer.ref.place, transfer.ref.index + i};
+    const int32_t first = lanes ? 0 : (transfer.block + i) % blocks_;
+    const int32_t end = lanes ? blocks_ : first + 1;
+    for (int32_t block = first; block < end; ++block) {
+      RZ_ASSIGN_OR_RETURN(const Piece piece, PieceOf(ref, block));
+      pieces.push_back(piece);
+    }
   }
-  cells_[*CellOf(ref)] = value;
+  return pieces;
+}
+
+absl::StatusOr<SymbolicValue> SymbolicMemory::Read(const Piece& piece) const {
+  const std::optional<SymbolicValue>& value = cells_[piece.cell];
+  if (!value.has_value()) {
+    return absl::FailedPreconditionError(
+        absl::StrCat(ToString(piece.ref), " is read before it was written"));
+  }
+  // In an all_to_all a step's block only says how long it is; what arrives is checked by Write.
+  if (claim_.goal != Goal::kAllToAll && value->block != piece.block) {
+    return absl::FailedPreconditionError(absl::StrCat(ToString(piece.ref), " should hold block ",
+                                                      piece.block, " and holds {", ToString(*value),
+                                                      "}"));
+  }
+  return *value;
+}
+
+absl::Status SymbolicMemory::CheckWritable(const Piece& piece) const {
+  if (piece.ref.place == Place::kInput) {
+    return absl::FailedPreconditionError(absl::StrCat(ToString(piece.ref), " is an input"));
+  }
+  if (piece.ref.place != Place::kOutput) return absl::OkStatus();
+  const bool right_block = claim_.goal == Goal::kAllToAll || piece.ref.index == piece.block;
+  if (!right_block || !HasOutput(claim_, rank_, piece.ref.index)) {
+    return absl::FailedPreconditionError(absl::StrCat(
+        "block ", piece.block, " does not belong into ", ToString(piece.ref), " of this rank"));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status SymbolicMemory::Write(const Piece& piece, const SymbolicValue& value) {
+  RZ_RETURN_IF_ERROR(CheckWritable(piece));
+  if (FormatOf(piece.ref) != value.format) {
+    return absl::FailedPreconditionError(
+        absl::StrCat(ToString(piece.ref), " has another format than {", ToString(value), "}"));
+  }
+  const bool belongs =
+      claim_.goal != Goal::kAllToAll
+          ? value.block == piece.block
+          : piece.ref.place != Place::kOutput ||
+                (value.block == rank_ && value.addends == std::vector<int32_t>{piece.ref.index});
+  if (!belongs) {
+    return absl::FailedPreconditionError(absl::StrCat(
+        "{", ToString(value), "} does not belong into ", ToString(piece.ref), " of this rank"));
+  }
+  cells_[piece.cell] = value;
   return absl::OkStatus();
 }
 

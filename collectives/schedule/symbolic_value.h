@@ -12,22 +12,24 @@
 namespace rz {
 
 struct SymbolicValue {
-  int32_t block = 0;
+  int32_t block = 0;  // of the input it comes from
   Format format = Format::kWire;
   std::vector<int32_t> addends;  // ranks whose inputs were added, in order
-  int32_t roundings = 0;         // to the wire's dtype
+  int32_t roundings = 0;         // to the wire's dtype, that the worst of the inputs went through
+  bool multiplied = false;       // by the factor of premul_sum; false for an input as it was given
   bool finished = false;         // divided and rounded: takes no further addend
 
   friend bool operator==(const SymbolicValue&, const SymbolicValue&) = default;
 };
 
-// "block 3 (wire): ranks 1, 2, 0; 1 rounding; finished".
+// "block 3 (wire): ranks 1, 2, 0; 1 rounding; multiplied; finished".
 std::string ToString(const SymbolicValue& value);
 
-// op(a, b) kept in `format`; `finish` marks the last addition.
-//   FailedPrecondition  the operands are of different blocks, one is finished, or b is not wire
-absl::StatusOr<SymbolicValue> Reduce(const SymbolicValue& a, const SymbolicValue& b, Format format,
-                                     bool finish);
+// What a local step leaves in a destination of `format`. `b` is only read by reductions.
+//   FailedPrecondition  the operands are of different blocks, one is finished, b is not wire, an
+//                       operand is an input and not said to be one or the other way round
+absl::StatusOr<SymbolicValue> Apply(const LocalStep& step, const SymbolicValue& a,
+                                    const SymbolicValue& b, Format format);
 
 }  // namespace rz
 
