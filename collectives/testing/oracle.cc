@@ -100,14 +100,28 @@ typename Type::Wire ReadAt(const Bytes& bytes, int64_t index) {
   return wire;
 }
 
+// A rank's input as it enters the sum.
+template <typename Type>
+typename Type::Value Entering(ReduceOp op, typename Type::Wire input, PremulFactor premul) {
+  using Value = typename Type::Value;
+  if (op != ReduceOp::kPremulSum) return Type::Load(input);
+  if constexpr (std::is_integral_v<Value>) {
+    return Multiply(static_cast<Value>(premul.integer), Type::Load(input));
+  } else {
+    return Multiply(static_cast<Value>(premul.floating), Type::Load(input));
+  }
+}
+
 template <typename Type>
 typename Type::Wire ReduceElement(const std::vector<Bytes>& inputs, int64_t index, int owner,
-                                  ReduceOp op, Rounding rounding) {
+                                  ReduceOp op, Rounding rounding, PremulFactor premul) {
   const int world = static_cast<int>(inputs.size());
-  if (world == 1) return ReadAt<Type>(inputs[0], index);
-  typename Type::Value sum = Type::Load(ReadAt<Type>(inputs[(owner + 1) % world], index));
+  const auto input = [&](int step) {
+    return Entering<Type>(op, ReadAt<Type>(inputs[(owner + step) % world], index), premul);
+  };
+  typename Type::Value sum = input(1);
   for (int step = 2; step <= world; ++step) {
-    sum = Apply(op, sum, Type::Load(ReadAt<Type>(inputs[(owner + step) % world], index)));
+    sum = Apply(op, sum, input(step));
     const bool last = step == world;
     if (rounding == Rounding::kEveryHop && !last) sum = Type::Load(Type::Store(sum));
   }
@@ -117,13 +131,13 @@ typename Type::Wire ReduceElement(const std::vector<Bytes>& inputs, int64_t inde
 
 template <typename Type>
 Bytes Reduce(const std::vector<Bytes>& inputs, const ChunkLayout& layout, ReduceOp op,
-             Rounding rounding) {
+             Rounding rounding, PremulFactor premul) {
   Bytes result(inputs[0].size());
   for (int64_t tile = 0; tile < layout.tile_count(); ++tile) {
     for (int owner = 0; owner < layout.world(); ++owner) {
       const Range chunk = layout.Chunk(tile, Rank(owner));
       for (int64_t i = chunk.offset; i < chunk.end(); ++i) {
-        const auto wire = ReduceElement<Type>(inputs, i, owner, op, rounding);
+        const auto wire = ReduceElement<Type>(inputs, i, owner, op, rounding, premul);
         std::memcpy(result.data() + i * sizeof(wire), &wire, sizeof(wire));
       }
     }
@@ -191,9 +205,10 @@ Bytes RandomElements(DType dtype, int64_t count, uint64_t seed) {
 }
 
 Bytes ReduceAll(const std::vector<Bytes>& inputs, const ChunkLayout& layout, DType dtype,
-                ReduceOp op, Rounding rounding) {
-  return Visit(dtype,
-               [&](auto type) { return Reduce<decltype(type)>(inputs, layout, op, rounding); });
+                ReduceOp op, Rounding rounding, PremulFactor premul) {
+  return Visit(dtype, [&](auto type) {
+    return Reduce<decltype(type)>(inputs, layout, op, rounding, premul);
+  });
 }
 
 Bytes ShardOf(const Bytes& whole, const ChunkLayout& layout, Rank rank, DType dtype) {

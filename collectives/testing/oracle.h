@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "collectives/chunk_layout.h"
+#include "collectives/kernels/reduce_kernel.h"
 #include "runtime/base/dtype.h"
 #include "runtime/base/types.h"
 
@@ -22,9 +23,10 @@ Bytes RandomElements(DType dtype, int64_t count, uint64_t seed);
 enum class Rounding : uint8_t { kOnce, kEveryHop };
 
 // Elementwise reduction of inputs[rank], each of layout.count() elements, in canonical order: an
-// element of rank r's chunk is added from rank r + 1 round to r.
+// element of rank r's chunk is added from rank r + 1 round to r. kPremulSum: each input times the
+// factor, rounded to the accumulator, before that.
 Bytes ReduceAll(const std::vector<Bytes>& inputs, const ChunkLayout& layout, DType dtype,
-                ReduceOp op, Rounding rounding);
+                ReduceOp op, Rounding rounding, PremulFactor premul = {});
 
 // Rank's shard of a whole buffer.
 Bytes ShardOf(const Bytes& whole, const ChunkLayout& layout, Rank rank, DType dtype);
