@@ -248,13 +248,22 @@ TEST(VerifierTest, PaddedRunIsNotAPackedOne) {
 }
 
 TEST(VerifierTest, RunAcrossFormatsIsCaught) {
-  std::vector<Schedule> schedules = ForAll(6, [](int32_t r) { return HalvingReduceScatter(r, 6); });
-  for (Schedule& schedule : schedules) {
+  // Both sides agree on a wire slot followed by an accumulator slot, which have two lengths.
+  const std::vector<Schedule> schedules = ForAll(2, [](int32_t r) {
+    Schedule schedule;
+    schedule.wire_slots = 1;
     schedule.accumulator_slots = 1;
-    schedule.wire_slots -= 1;
-  }
-  EXPECT_THAT(VerifySchedules(schedules, {.order = Order::kAny, .most_roundings = 3}),
-              StatusIs(absl::StatusCode::kFailedPrecondition));
+    if (r == 0) {
+      schedule.rounds.push_back({{},
+                                 {{LocalKind::kCopy, 0, Scratch(0), Input(0), {}},
+                                  {LocalKind::kWiden, 1, Scratch(1), Input(1), {}}}});
+    }
+    const TransferKind kind = r == 0 ? TransferKind::kSend : TransferKind::kRecv;
+    schedule.rounds.push_back({{{kind, 1 - r, 0, Scratch(0), 2}}, {}});
+    return schedule;
+  });
+  EXPECT_THAT(VerifySchedules(schedules, {.goal = Goal::kAllReduce}),
+              StatusIs(absl::StatusCode::kFailedPrecondition, HasSubstr("two formats")));
 }
 
 TEST(VerifierTest, InputAddedUnmultipliedIsCaught) {
