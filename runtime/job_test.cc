@@ -4,10 +4,9 @@
 #include <thread>
 #include <vector>
 
-#include "absl/synchronization/mutex.h"
-#include "absl/synchronization/notification.h"
 #include "gmock/gmock.h"
 #include "runtime/base/status_matchers.h"
+#include "runtime/base/sync.h"
 #include "runtime/rendezvous/server.h"
 
 namespace rz {
@@ -83,7 +82,7 @@ TEST(JobEnvironmentTest, OneVariableWithoutTheOtherIsExplained) {
 struct Record {
   std::vector<std::string> addresses;
   absl::Status connect_result;
-  absl::Notification aborted;
+  Notification aborted;
   absl::Status cause;
 };
 
@@ -107,6 +106,7 @@ class RecordingTransport : public Transport {
   absl::Status PostRecv(Rank, Tag, absl::Span<std::byte>, CompletionSink*, uint64_t) override {
     return absl::FailedPreconditionError("moves nothing");
   }
+  void CancelReceives(CompletionSink*) override {}
   int Progress() override { return 0; }
   void WaitForEvent(Deadline) override {}
   void Wake() override {}
@@ -180,7 +180,7 @@ TEST_F(JobTest, TheVerdictAbortsTheTransportAndReplacesLocalGuesses) {
   ASSERT_OK(zero_);
   ASSERT_OK(one_);
   (*one_)->ReportFailure(absl::DataLossError("disk full"));
-  ASSERT_TRUE(records_[0].aborted.WaitForNotificationWithTimeout(kGenerous));
+  ASSERT_TRUE(records_[0].aborted.WaitFor(kGenerous));
   EXPECT_THAT(records_[0].cause,
               StatusIs(Code::kUnavailable, "rank 1 failed: DATA_LOSS: disk full"));
   EXPECT_EQ((*zero_)->Verdict(absl::InternalError("link broke"), kGenerous), records_[0].cause);
@@ -206,7 +206,7 @@ TEST_F(JobTest, DestructionLeaves) {
   JoinBoth();
   ASSERT_OK(zero_);
   EXPECT_EQ((*zero_)->epoch(), Epoch(2));
-  EXPECT_FALSE(records_[1].aborted.HasBeenNotified());
+  EXPECT_FALSE(records_[1].aborted.HasHappened());
 }
 
 TEST_F(JobTest, ATransportThatCannotConnectFailsTheJobForAll) {

@@ -11,10 +11,10 @@
 #include "absl/base/thread_annotations.h"
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
-#include "absl/synchronization/mutex.h"
 #include "runtime/base/clock.h"
 #include "runtime/base/log.h"
 #include "runtime/base/status_macros.h"
+#include "runtime/base/sync.h"
 #include "runtime/rendezvous/connection.h"
 #include "runtime/rendezvous/grpc_status.h"
 
@@ -78,7 +78,7 @@ class GrpcClient : public RendezvousClient {
   ~GrpcClient() override {
     bool leave = false;
     {
-      absl::MutexLock lock(&mutex_);
+      MutexLock lock(&mutex_);
       leave = watcher_.joinable() && !left_ && !failed_ && !verdict_.has_value();
     }
     if (leave) {
@@ -123,7 +123,7 @@ class GrpcClient : public RendezvousClient {
     request.set_id(id);
     for (Rank rank : participants) request.add_participants(rank.value());
     {
-      absl::MutexLock lock(&mutex_);
+      MutexLock lock(&mutex_);
       request.set_counter(passes_[id]);
     }
     const Deadline give_up = After(timeout);
@@ -135,7 +135,7 @@ class GrpcClient : public RendezvousClient {
           request.set_timeout_ms(std::max<int64_t>(1, absl::ToInt64Milliseconds(left)));
           return stub.Barrier(context, request, &response);
         }));
-    absl::MutexLock lock(&mutex_);
+    MutexLock lock(&mutex_);
     ++passes_[id];
     return absl::OkStatus();
   }
@@ -151,7 +151,7 @@ class GrpcClient : public RendezvousClient {
     *request.mutable_reporter() = member_;
     pb::ReportFailureResponse response;
     if (self) {
-      absl::MutexLock lock(&mutex_);
+      MutexLock lock(&mutex_);
       failed_ = true;
     }
     return connection_->Call(After(limits::kRpcTimeout),
@@ -165,7 +165,7 @@ class GrpcClient : public RendezvousClient {
   void SetVerdictCallback(std::function<void(const absl::Status&)> callback) override {
     std::optional<absl::Status> known;
     {
-      absl::MutexLock lock(&mutex_);
+      MutexLock lock(&mutex_);
       known = verdict_;
       if (!known.has_value()) callback_ = std::move(callback);
     }
@@ -173,10 +173,8 @@ class GrpcClient : public RendezvousClient {
   }
 
   std::optional<absl::Status> WaitForVerdict(absl::Duration timeout) override {
-    absl::MutexLock lock(&mutex_);
-    const auto decided = [this]()
-                             ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return verdict_.has_value(); };
-    mutex_.AwaitWithTimeout(absl::Condition(&decided), timeout);
+    MutexLock lock(&mutex_);
+    decided_.WaitFor(&mutex_, timeout, [this] { return verdict_.has_value(); });
     return verdict_;
   }
 
@@ -204,7 +202,7 @@ class GrpcClient : public RendezvousClient {
 
   absl::Status LeaveWithin(absl::Duration timeout) {
     {
-      absl::MutexLock lock(&mutex_);
+      MutexLock lock(&mutex_);
       if (left_) return absl::OkStatus();
     }
     pb::LeaveRequest request;
@@ -214,7 +212,7 @@ class GrpcClient : public RendezvousClient {
                                          [&](Connection::Stub& stub, grpc::ClientContext* context) {
                                            return stub.Leave(context, request, &response);
                                          }));
-    absl::MutexLock lock(&mutex_);
+    MutexLock lock(&mutex_);
     left_ = true;
     return absl::OkStatus();
   }
@@ -241,8 +239,9 @@ class GrpcClient : public RendezvousClient {
   void SetVerdict(const absl::Status& verdict) {
     std::function<void(const absl::Status&)> callback;
     {
-      absl::MutexLock lock(&mutex_);
+      MutexLock lock(&mutex_);
       verdict_ = verdict;
+      decided_.NotifyAll();
       callback = std::move(callback_);
     }
     if (callback != nullptr) callback(verdict);
@@ -253,7 +252,8 @@ class GrpcClient : public RendezvousClient {
   std::vector<std::string> addresses_;
   std::thread watcher_;
 
-  absl::Mutex mutex_;
+  Mutex mutex_;
+  CondVar decided_;  // verdict_ is there
   bool left_ ABSL_GUARDED_BY(mutex_) = false;
   bool failed_ ABSL_GUARDED_BY(mutex_) = false;                    // has reported its own failure
   std::map<std::string, int64_t> passes_ ABSL_GUARDED_BY(mutex_);  // of barriers, by id

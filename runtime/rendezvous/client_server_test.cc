@@ -11,10 +11,9 @@
 
 #include "absl/cleanup/cleanup.h"
 #include "absl/strings/str_cat.h"
-#include "absl/synchronization/mutex.h"
-#include "absl/synchronization/notification.h"
 #include "gmock/gmock.h"
 #include "runtime/base/status_matchers.h"
+#include "runtime/base/sync.h"
 #include "runtime/rendezvous/client.h"
 #include "runtime/rendezvous/endpoint.h"
 #include "runtime/rendezvous/server.h"
@@ -126,7 +125,7 @@ TEST_F(ClientServerTest, RefusalsShowBothValues) {
   first.incarnation = Incarnation(1);
   first.host = "here";
   absl::Status joined = absl::UnknownError("not answered");
-  absl::Notification answered;
+  Notification answered;
   server_->service()->Join(first, [&](const Reply& reply) {
     joined = reply.status;
     answered.Notify();
@@ -147,7 +146,7 @@ TEST_F(ClientServerTest, RefusalsShowBothValues) {
   EXPECT_THAT(RendezvousClient::Join(Options(0)),
               StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("world size 0")));
   EXPECT_OK(RendezvousClient::Join(Options(2, 1)));
-  ASSERT_TRUE(answered.WaitForNotificationWithTimeout(kGenerous));
+  ASSERT_TRUE(answered.WaitFor(kGenerous));
   EXPECT_OK(joined);
 }
 
@@ -193,13 +192,13 @@ TEST_F(ClientServerTest, TheVerdictCallbackIsCalledOnceWhetherEarlyOrLate) {
   std::vector<ClientOr> clients = JoinWorld(2);
   for (const ClientOr& client : clients) ASSERT_OK(client);
   std::atomic<int> calls{0};
-  absl::Notification early;
+  Notification early;
   (*clients[0])->SetVerdictCallback([&](const absl::Status& cause) {
     EXPECT_THAT(cause, StatusIs(absl::StatusCode::kUnavailable, "rank 1 failed: gone"));
     if (calls++ == 0) early.Notify();
   });
   EXPECT_OK((*clients[1])->ReportFailure(Rank(1), "gone"));
-  ASSERT_TRUE(early.WaitForNotificationWithTimeout(kGenerous));
+  ASSERT_TRUE(early.WaitFor(kGenerous));
   ASSERT_TRUE((*clients[1])->WaitForVerdict(kGenerous).has_value());
   (*clients[1])->SetVerdictCallback([&](const absl::Status&) { ++calls; });
   EXPECT_EQ(calls, 2);

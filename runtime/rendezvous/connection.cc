@@ -63,13 +63,13 @@ absl::StatusOr<std::unique_ptr<Connection>> Connection::Create(const std::string
 }
 
 bool Connection::Stopped() {
-  absl::MutexLock lock(&mutex_);
+  MutexLock lock(&mutex_);
   return stopped_;
 }
 
 bool Connection::Pause(absl::Duration pause) {
-  absl::MutexLock lock(&mutex_);
-  return !mutex_.AwaitWithTimeout(absl::Condition(&stopped_), pause);
+  MutexLock lock(&mutex_);
+  return !stop_.WaitFor(&mutex_, pause, [this] { return stopped_; });
 }
 
 absl::Status Connection::WaitUntilConnected(Deadline deadline) {
@@ -97,12 +97,12 @@ absl::Status Connection::CallOnce(Deadline deadline, const CallFunction& call) {
   }
   if (!token_.empty()) context.AddMetadata(kTokenMetadata, token_);
   {
-    absl::MutexLock lock(&mutex_);
+    MutexLock lock(&mutex_);
     if (stopped_) return absl::CancelledError("the client was closed");
     active_.push_back(&context);
   }
   const grpc::Status status = call(*stub_, &context);
-  absl::MutexLock lock(&mutex_);
+  MutexLock lock(&mutex_);
   std::erase(active_, &context);
   return FromGrpc(status);
 }
@@ -127,8 +127,9 @@ absl::Status Connection::Call(Deadline deadline, const CallFunction& call) {
 }
 
 void Connection::Stop() {
-  absl::MutexLock lock(&mutex_);
+  MutexLock lock(&mutex_);
   stopped_ = true;
+  stop_.NotifyAll();
   for (grpc::ClientContext* context : active_) context->TryCancel();
 }
 

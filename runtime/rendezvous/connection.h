@@ -12,10 +12,10 @@
 #include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
 #include "proto/rendezvous.grpc.pb.h"
 #include "runtime/base/clock.h"
+#include "runtime/base/sync.h"
 
 namespace rz {
 
@@ -60,7 +60,8 @@ class Connection {
   std::shared_ptr<grpc::Channel> channel_;
   std::unique_ptr<Stub> stub_;
 
-  absl::Mutex mutex_;
+  Mutex mutex_;
+  CondVar stop_;
   bool stopped_ ABSL_GUARDED_BY(mutex_) = false;
   std::vector<grpc::ClientContext*> active_ ABSL_GUARDED_BY(mutex_);
 };

@@ -44,13 +44,13 @@ Ticket RendezvousService::Call(
   std::vector<std::function<void()>> callbacks;
   Ticket ticket = 0;
   {
-    absl::MutexLock lock(&mutex_);
+    MutexLock lock(&mutex_);
     ticket = next_ticket_++;
     waiting_[ticket] = std::move(done);
     Replies replies = shut_down_ ? Replies{{ticket, absl::UnavailableError(kShutDown)}}
                                  : request(membership_, ticket, clock_.Now());
     callbacks = TakeCallbacks(std::move(replies));
-    deadline_changed_.SignalAll();
+    deadline_changed_.NotifyAll();
   }
   for (const auto& callback : callbacks) callback();
   return ticket;
@@ -92,7 +92,7 @@ Ticket RendezvousService::Leave(const MemberId& id, Done done) {
 
 absl::StatusOr<std::shared_ptr<const Addresses>> RendezvousService::AddressesFor(
     const MemberId& id) const {
-  absl::MutexLock lock(&mutex_);
+  MutexLock lock(&mutex_);
   if (shut_down_) return absl::UnavailableError(kShutDown);
   return membership_.AddressesFor(id);
 }
@@ -100,9 +100,9 @@ absl::StatusOr<std::shared_ptr<const Addresses>> RendezvousService::AddressesFor
 void RendezvousService::Cancel(Ticket ticket) {
   std::vector<std::function<void()>> callbacks;
   {
-    absl::MutexLock lock(&mutex_);
+    MutexLock lock(&mutex_);
     callbacks = TakeCallbacks(membership_.Cancel(ticket, clock_.Now()));
-    deadline_changed_.SignalAll();
+    deadline_changed_.NotifyAll();
   }
   for (const auto& callback : callbacks) callback();
 }
@@ -110,7 +110,7 @@ void RendezvousService::Cancel(Ticket ticket) {
 void RendezvousService::Expire() {
   std::vector<std::function<void()>> callbacks;
   {
-    absl::MutexLock lock(&mutex_);
+    MutexLock lock(&mutex_);
     callbacks = TakeCallbacks(membership_.Expire(clock_.Now()));
   }
   for (const auto& callback : callbacks) callback();
@@ -119,9 +119,12 @@ void RendezvousService::Expire() {
 void RendezvousService::ExpireUntilShutdown() {
   while (true) {
     {
-      absl::MutexLock lock(&mutex_);
+      MutexLock lock(&mutex_);
       while (!shut_down_ && clock_.Now() < membership_.NextDeadline()) {
-        deadline_changed_.WaitWithTimeout(&mutex_, membership_.NextDeadline() - clock_.Now());
+        const absl::Duration deadline = membership_.NextDeadline();
+        deadline_changed_.WaitFor(&mutex_, deadline - clock_.Now(), [&] {
+          return shut_down_ || membership_.NextDeadline() != deadline;
+        });
       }
       if (shut_down_) return;
     }
@@ -132,14 +135,14 @@ void RendezvousService::ExpireUntilShutdown() {
 void RendezvousService::Shutdown() {
   std::vector<std::function<void()>> callbacks;
   {
-    absl::MutexLock lock(&mutex_);
+    MutexLock lock(&mutex_);
     shut_down_ = true;
     Replies replies;
     for (const auto& [ticket, done] : waiting_) {
       replies.push_back({ticket, absl::UnavailableError(kShutDown)});
     }
     callbacks = TakeCallbacks(std::move(replies));
-    deadline_changed_.SignalAll();
+    deadline_changed_.NotifyAll();
   }
   for (const auto& callback : callbacks) callback();
 }

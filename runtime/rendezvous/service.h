@@ -9,8 +9,8 @@
 
 #include "absl/base/thread_annotations.h"
 #include "absl/status/statusor.h"
-#include "absl/synchronization/mutex.h"
 #include "runtime/base/clock.h"
+#include "runtime/base/sync.h"
 #include "runtime/rendezvous/membership.h"
 #include "runtime/rendezvous/membership_types.h"
 
@@ -55,8 +55,8 @@ class RendezvousService {
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   const Clock& clock_;
-  mutable absl::Mutex mutex_;
-  absl::CondVar deadline_changed_;
+  mutable Mutex mutex_;
+  CondVar deadline_changed_;
   Membership membership_ ABSL_GUARDED_BY(mutex_);
   std::map<Ticket, Done> waiting_ ABSL_GUARDED_BY(mutex_);
   Ticket next_ticket_ ABSL_GUARDED_BY(mutex_) = 1;

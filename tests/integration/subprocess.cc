@@ -85,18 +85,18 @@ void Subprocess::Gather(int fd, std::string* into) {
     const ssize_t got = read(fd, buffer, sizeof(buffer));
     if (got < 0 && errno == EINTR) continue;
     if (got <= 0) break;
-    absl::MutexLock lock(&mutex_);
+    MutexLock lock(&mutex_);
     into->append(buffer, got);
+    more_output_.NotifyAll();
   }
   close(fd);
 }
 
 bool Subprocess::WaitForOutput(const std::string& text) {
-  absl::MutexLock lock(&mutex_);
-  const auto found = [&]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+  MutexLock lock(&mutex_);
+  return more_output_.WaitFor(&mutex_, kGenerous, [&] {
     return output_.find(text) != std::string::npos || error_output_.find(text) != std::string::npos;
-  };
-  return mutex_.AwaitWithTimeout(absl::Condition(&found), kGenerous);
+  });
 }
 
 int Subprocess::Wait() {
@@ -121,12 +121,12 @@ bool Subprocess::WaitUntilNothingIsLeft() {
 void Subprocess::Signal(int number) { kill(pid_, number); }
 
 std::string Subprocess::Output() const {
-  absl::MutexLock lock(&mutex_);
+  MutexLock lock(&mutex_);
   return output_;
 }
 
 std::string Subprocess::ErrorOutput() const {
-  absl::MutexLock lock(&mutex_);
+  MutexLock lock(&mutex_);
   return error_output_;
 }
 

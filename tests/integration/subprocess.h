@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "absl/base/thread_annotations.h"
-#include "absl/synchronization/mutex.h"
+#include "runtime/base/sync.h"
 
 namespace rz::testing {
 
@@ -47,7 +47,8 @@ class Subprocess {
   int exit_code_ = -1;
   int witness_ = -1;
   std::vector<std::thread> threads_;
-  mutable absl::Mutex mutex_;
+  mutable Mutex mutex_;
+  CondVar more_output_;
   std::string output_ ABSL_GUARDED_BY(mutex_);
   std::string error_output_ ABSL_GUARDED_BY(mutex_);
 };
