@@ -82,6 +82,10 @@ class Transport {
   virtual absl::Status PostRecv(Rank peer, Tag tag, absl::Span<std::byte> buffer,
                                 CompletionSink* sink, uint64_t token) = 0;
 
+  // Takes back the receives posted with `sink` that no message has met: each completes with
+  // Cancelled. Those that a message has met complete as ever.
+  virtual void CancelReceives(CompletionSink* sink) = 0;
+
   // Moves what can be moved, delivers completions, and returns how many. Never blocks.
   virtual int Progress() = 0;
 

@@ -209,6 +209,16 @@ void SimNetwork::CancelAll(int endpoint, const absl::Status& cause) {
   }
 }
 
+void SimNetwork::CancelReceives(int endpoint, CompletionSink* sink, const absl::Status& cause) {
+  for (int id = 0; id < static_cast<int>(receives_.size()); ++id) {
+    const PendingReceive& receive = receives_[id];
+    const bool waits = receive.state == State::kArrived || receive.state == State::kStranded;
+    if (waits && receive.stream.destination == endpoint && receive.sink == sink) {
+      FailReceive(id, cause);
+    }
+  }
+}
+
 void SimNetwork::Die(int endpoint, bool silent, const absl::Status& cause) {
   ++events_;
   dead_[endpoint] = true;

@@ -62,6 +62,9 @@ class SimNetwork {
   // Completions waiting for `endpoint`, oldest first; the caller takes them.
   std::vector<Completion>& completions(int endpoint) { return completions_[endpoint]; }
 
+  // Ends the receives of `endpoint` with this sink that no message has met.
+  void CancelReceives(int endpoint, CompletionSink* sink, const absl::Status& cause);
+
   // Ends every operation of `endpoint` with `cause`; partners in the middle of a transfer get
   // Unavailable, all others are told nothing. Eager messages that have left it still arrive.
   void CancelAll(int endpoint, const absl::Status& cause);

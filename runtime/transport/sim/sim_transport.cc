@@ -78,6 +78,10 @@ absl::Status SimTransport::PostRecv(Rank peer, Tag tag, absl::Span<std::byte> bu
   return absl::OkStatus();
 }
 
+void SimTransport::CancelReceives(CompletionSink* sink) {
+  world_->network_.CancelReceives(endpoint_, sink, absl::CancelledError("taken back"));
+}
+
 int SimTransport::Progress() {
   if (aborted_.load(std::memory_order_acquire) && !cancelled_) {
     cancelled_ = true;

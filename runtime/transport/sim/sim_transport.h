@@ -29,6 +29,7 @@ class SimTransport final : public Transport {
                         uint64_t token) override;
   absl::Status PostRecv(Rank peer, Tag tag, absl::Span<std::byte> buffer, CompletionSink* sink,
                         uint64_t token) override;
+  void CancelReceives(CompletionSink* sink) override;
   int Progress() override;
 
   // Never blocks: with nothing to be delivered, the clock jumps to the deadline.

@@ -134,6 +134,32 @@ TEST_P(SimWorldTest, AbortCompletesEverythingWithItsCauseOnce) {
               StatusIs(absl::StatusCode::kCancelled, "first"));
 }
 
+TEST_P(SimWorldTest, ReceivesAreTakenBackUnlessAMessageHasMetThem) {
+  SimWorld world(2, Options(3));
+  Transport* const receiver = world.transport(Rank(1));
+  Recorder sent, taken, kept;
+  uint64_t out = 7, met = 0, unmet = 0, other = 0;
+  ASSERT_OK(receiver->PostRecv(Rank(0), 1, BytesOf(met), &taken, 1));
+  ASSERT_OK(world.transport(Rank(0))->PostSend(Rank(1), 1, BytesOf(out), &sent, 0));
+  ASSERT_OK(world.Run({{Until(world.transport(Rank(0)), sent, 1), Until(receiver, taken, 1)}}));
+  ASSERT_OK(receiver->PostRecv(Rank(0), 2, BytesOf(unmet), &taken, 2));
+  ASSERT_OK(receiver->PostRecv(Rank(0), 3, BytesOf(other), &kept, 3));
+  receiver->CancelReceives(&taken);
+  ASSERT_EQ(taken.events.size(), 1u) << "completed outside of Progress";
+  receiver->Progress();
+  ASSERT_EQ(taken.events.size(), 2u);
+  EXPECT_OK(taken.events[0].status);
+  EXPECT_EQ(met, out);
+  EXPECT_EQ(taken.events[1].token, 2u);
+  EXPECT_THAT(taken.events[1].status, StatusIs(absl::StatusCode::kCancelled));
+  EXPECT_TRUE(kept.events.empty());
+  // The message goes to whoever asks next.
+  ASSERT_OK(world.transport(Rank(0))->PostSend(Rank(1), 2, BytesOf(out), &sent, 0));
+  ASSERT_OK(receiver->PostRecv(Rank(0), 2, BytesOf(unmet), &kept, 4));
+  ASSERT_OK(world.Run({{Until(world.transport(Rank(0)), sent, 2), Until(receiver, kept, 1)}}));
+  EXPECT_EQ(unmet, out);
+}
+
 INSTANTIATE_TEST_SUITE_P(SendModes, SimWorldTest,
                          ::testing::Values(SendMode::kEager, SendMode::kRendezvous,
                                            SendMode::kMixed));

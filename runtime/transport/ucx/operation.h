@@ -34,6 +34,8 @@ struct Operation {
   Kind kind = Kind::kSend;
   // UCX has called back.
   bool finished = false;
+  // Its owner has taken it back.
+  bool cancelled = false;
   // Completed towards its sink although UCX still holds the record.
   bool abandoned = false;
 
@@ -104,6 +106,7 @@ class OperationPool {
     operation->status = absl::OkStatus();
     operation->request = nullptr;
     operation->abandoned = false;
+    operation->cancelled = false;
     operation->finished = false;
     operation->next = free_;
     free_ = operation;

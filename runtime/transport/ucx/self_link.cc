@@ -39,6 +39,20 @@ void SelfLink::Post(Operation* operation, OperationList& ready) {
   bucket.PushBack(operation);
 }
 
+void SelfLink::CancelReceives(const CompletionSink* sink, const absl::Status& cause,
+                              OperationList& ready) {
+  for (OperationList& bucket : waiting_) {
+    for (Operation *each = bucket.front(), *next; each != nullptr; each = next) {
+      next = bucket.After(each);
+      if (each->kind != Operation::Kind::kReceive || each->sink != sink) continue;
+      OperationList::Remove(each);
+      each->status = cause;
+      each->moved_bytes = 0;
+      ready.PushBack(each);
+    }
+  }
+}
+
 void SelfLink::FailAll(const absl::Status& cause, OperationList& ready) {
   for (OperationList& bucket : waiting_) {
     for (Operation* each = bucket.front(); each != nullptr; each = bucket.After(each)) {

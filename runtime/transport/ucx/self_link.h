@@ -19,6 +19,9 @@ class SelfLink {
   // `ready` with their result; otherwise it waits.
   void Post(Operation* operation, OperationList& ready);
 
+  // Completes the receives of `sink` that wait with `cause`.
+  void CancelReceives(const CompletionSink* sink, const absl::Status& cause, OperationList& ready);
+
   // Completes everything that waits with `cause`.
   void FailAll(const absl::Status& cause, OperationList& ready);
 

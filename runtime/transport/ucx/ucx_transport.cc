@@ -207,6 +207,19 @@ absl::Status UcxTransport::PostRecv(Rank peer, Tag tag, absl::Span<std::byte> bu
   return absl::OkStatus();
 }
 
+void UcxTransport::CancelReceives(CompletionSink* sink) {
+  self_link_.CancelReceives(sink, absl::CancelledError("taken back"), ready_);
+  for (int r = 0; r < world_size_; ++r) {
+    Peer& peer = peers_[r];
+    for (Operation *each = peer.under_way.front(), *next; each != nullptr; each = next) {
+      next = peer.under_way.After(each);
+      if (each->kind != Operation::Kind::kReceive || each->sink != sink) continue;
+      each->cancelled = true;
+      ucp_request_cancel(worker_->handle(), each->request);
+    }
+  }
+}
+
 bool UcxTransport::HasArrived(const Peer& peer, Tag tag) const {
   if (peer.state != Peer::State::kLeft) return false;
   ucp_tag_recv_info_t info;
@@ -251,6 +264,10 @@ void UcxTransport::Finish(Operation* operation, ucs_status_t status, size_t byte
   operation->moved_bytes = 0;
   if (status == UCS_ERR_MESSAGE_TRUNCATED) {
     operation->status = TruncatedError(self_, operation->peer, operation->tag, operation->size);
+    return;
+  }
+  if (status == UCS_ERR_CANCELED && operation->cancelled) {
+    operation->status = absl::CancelledError("taken back");
     return;
   }
   Peer& peer = peers_[operation->peer.value()];

@@ -39,6 +39,7 @@ class UcxTransport final : public Transport {
                         uint64_t token) override;
   absl::Status PostRecv(Rank peer, Tag tag, absl::Span<std::byte> buffer, CompletionSink* sink,
                         uint64_t token) override;
+  void CancelReceives(CompletionSink* sink) override;
   int Progress() override;
   void WaitForEvent(Deadline deadline) override;
   void Wake() override;

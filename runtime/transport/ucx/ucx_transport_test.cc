@@ -159,6 +159,30 @@ TEST_P(UcxTransportTest, DestructionWithSendsUnderWayIsAnAbortToThePeer) {
   }
 }
 
+TEST_P(UcxTransportTest, ReceivesAreTakenBackUnlessAMessageHasMetThem) {
+  Open(2);
+  Exchange();
+  Sink taken, own, kept, sent;
+  std::byte out{7}, in{0}, unmet{0}, self{0}, other{0};
+  ASSERT_OK(ranks_[1]->PostRecv(Rank(0), 2, absl::MakeSpan(&unmet, 1), &taken, 0));
+  ASSERT_OK(ranks_[1]->PostRecv(Rank(1), 2, absl::MakeSpan(&self, 1), &own, 0));
+  ASSERT_OK(ranks_[1]->PostRecv(Rank(0), 3, absl::MakeSpan(&other, 1), &kept, 0));
+  ranks_[1]->CancelReceives(&taken);
+  ranks_[1]->CancelReceives(&own);
+  EXPECT_FALSE(taken.done() || own.done()) << "completed outside of Progress";
+  AwaitOn(taken);
+  AwaitOn(own);
+  EXPECT_THAT(taken.statuses[0], StatusIs(absl::StatusCode::kCancelled));
+  EXPECT_THAT(own.statuses[0], StatusIs(absl::StatusCode::kCancelled));
+  EXPECT_FALSE(kept.done());
+  // The peer is as well as before, and its message goes to whoever asks next.
+  Sink received;
+  ASSERT_OK(ranks_[0]->PostSend(Rank(1), 2, absl::MakeSpan(&out, 1), &sent, 0));
+  ASSERT_OK(ranks_[1]->PostRecv(Rank(0), 2, absl::MakeSpan(&in, 1), &received, 0));
+  AwaitOn(received);
+  EXPECT_EQ(in, out);
+}
+
 TEST_P(UcxTransportTest, AbortIsToldToPeers) {
   Open(3);
   Exchange();
