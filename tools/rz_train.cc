@@ -87,7 +87,7 @@ absl::Status TrainAsRank(const TrainConfig& config, const Dataset& dataset, Job*
   Progress progress(first ? stdout : nullptr, MayRedraw(job->world_size()), Clock::Steady());
   TrainingRun run(config, &dataset, communicator.get(), job->transport()->Description(),
                   std::move(reference), &progress, Clock::Steady());
-  if (const absl::Status status = run.Run(); !status.ok()) {
+  if (absl::Status status = run.Run(); !status.ok()) {
     *failed_step = run.step();
     return status;
   }
@@ -122,8 +122,12 @@ int Main(int argc, char** argv) {
   flags.Example("rz_run -n 4 -- rz_train --stage 1 --epochs 3 --reference ddp.json");
   flags.ParseOrExit(argc, argv);
   const absl::StatusOr<TrainConfig> config = train_flags.Read(flags, EnvironmentText("RZ_ALGO"));
-  if (!config.ok()) flags.UsageError(std::string(config.status().message()));
-  if (const auto level = ChooseSimdLevel(); !level.ok()) return Fail("", level.status());
+  if (!config.ok()) {
+    const absl::string_view message = config.status().message();
+    flags.UsageError({message.data(), message.size()});
+  }
+  const absl::StatusOr<SimdLevel> level = ChooseSimdLevel();
+  if (!level.ok()) return Fail("", level.status());
   const absl::StatusOr<JobEnvironment> environment = JobEnvironment::FromProcess();
   if (!environment.ok()) return Fail("", environment.status());
   const absl::StatusOr<Dataset> dataset = OpenDataset(*config);

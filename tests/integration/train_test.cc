@@ -31,7 +31,6 @@ namespace {
 using ::rz::testing::ProgramPath;
 using ::rz::testing::Subprocess;
 using ::testing::AllOf;
-using ::testing::AnyOf;
 using ::testing::ContainsRegex;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
@@ -247,6 +246,7 @@ TEST_F(HandStartedTest, RankKilled_TheOthersStopAndNameIt) {
   constexpr int kWorld = 4;
   constexpr int kVictim = 2;
   std::vector<std::unique_ptr<Subprocess>> ranks;
+  ranks.reserve(kWorld);
   for (int rank = 0; rank < kWorld; ++rank) {
     ranks.push_back(StartRank(rank, kWorld, Concat(kSmall, {"--steps=1000000000"})));
   }

@@ -36,6 +36,7 @@ std::string Number(double value) {
 
 std::string Numbers(const std::vector<double>& values) {
   std::vector<std::string> texts;
+  texts.reserve(values.size());
   for (const double value : values) texts.push_back(Number(value));
   return absl::StrCat("[", absl::StrJoin(texts, ", "), "]");
 }
