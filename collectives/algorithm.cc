@@ -1,39 +1,140 @@
 #include "collectives/algorithm.h"
 
-#include <algorithm>
 #include <utility>
 #include <vector>
 
-#include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
-#include "collectives/limits.h"
+#include "collectives/schedule/all_to_all.h"
+#include "collectives/schedule/barrier.h"
+#include "collectives/schedule/broadcast.h"
+#include "collectives/schedule/bruck.h"
+#include "collectives/schedule/gather.h"
+#include "collectives/schedule/halving.h"
+#include "collectives/schedule/pairwise.h"
+#include "collectives/schedule/reduce.h"
+#include "collectives/schedule/ring.h"
 #include "runtime/base/nearest_name.h"
 #include "runtime/base/status_macros.h"
 
 namespace rz {
 namespace {
 
-constexpr std::string_view kCollectiveNames[kCollectiveCount] = {
-    "all_reduce", "reduce_scatter", "all_gather", "broadcast", "barrier"};
+using enum Algorithm;
 
-// What each collective can be carried by.
-struct Row {
-  Collective collective;
-  Algorithm algorithm;
-};
-constexpr Row kKnown[] = {
-    {Collective::kAllReduce, Algorithm::kRing},
-    {Collective::kAllReduce, Algorithm::kRingWire},
-    {Collective::kAllReduce, Algorithm::kPairwise},
-    {Collective::kReduceScatter, Algorithm::kRing},
-    {Collective::kReduceScatter, Algorithm::kRingWire},
-    {Collective::kReduceScatter, Algorithm::kPairwise},
-    {Collective::kAllGather, Algorithm::kRing},
-    {Collective::kBroadcast, Algorithm::kBinomial},
-    {Collective::kBroadcast, Algorithm::kChain},
-    {Collective::kBarrier, Algorithm::kDissemination},
+ScheduleCost RingSums(int32_t n, Format partials) { return RingReduceScatterCost(n, partials); }
+ScheduleCost PairwiseSums(int32_t n, Format) { return PairwiseReduceScatterCost(n); }
+ScheduleCost HalvingSums(int32_t n, Format) { return HalvingReduceScatterCost(n); }
+
+template <ScheduleCost (*kSums)(int32_t, Format)>
+ScheduleCost ThenRing(int32_t n, Format partials) {
+  return kSums(n, partials) + RingAllGatherCost(n, Place::kOutput);
+}
+
+template <ScheduleCost (*kSums)(int32_t, Format)>
+ScheduleCost ThenGather(int32_t n, Format partials) {
+  return ReduceScatterGatherCost(n, kSums(n, partials));
+}
+
+// Those whose cost does not depend on the format of sums.
+template <ScheduleCost (*kCost)(int32_t)>
+ScheduleCost Plain(int32_t n, Format) {
+  return kCost(n);
+}
+
+ScheduleCost HalvingDoubling(int32_t n, Format partials) {
+  return HalvingSums(n, partials) + BruckAllGatherCost(n, Place::kOutput);
+}
+ScheduleCost RingGathers(int32_t n, Format) { return RingAllGatherCost(n, Place::kInput); }
+ScheduleCost BruckGathers(int32_t n, Format) { return BruckAllGatherCost(n, Place::kInput); }
+
+constexpr AlgorithmTraits kTraits[] = {
+    {.collective = Collective::kAllReduce, .algorithm = kRing, .cost = ThenRing<RingSums>},
+    {.collective = Collective::kAllReduce,
+     .algorithm = kRingWire,
+     .canonical = false,
+     .cost = ThenRing<RingSums>},
+    {.collective = Collective::kAllReduce, .algorithm = kPairwise, .cost = ThenRing<PairwiseSums>},
+    {.collective = Collective::kAllReduce,
+     .algorithm = kHalving,
+     .canonical = false,
+     .unsliced = true,
+     .footprint = Footprint::kWorld,
+     .cost = HalvingDoubling},
+    {.collective = Collective::kAllReduce,
+     .algorithm = kBruck,
+     .footprint = Footprint::kWorldSquared,
+     .cost = Plain<BruckAllReduceCost>},
+    {.collective = Collective::kReduceScatter, .algorithm = kRing, .cost = RingSums},
+    {.collective = Collective::kReduceScatter,
+     .algorithm = kRingWire,
+     .canonical = false,
+     .cost = RingSums},
+    {.collective = Collective::kReduceScatter, .algorithm = kPairwise, .cost = PairwiseSums},
+    {.collective = Collective::kReduceScatter,
+     .algorithm = kHalving,
+     .canonical = false,
+     .footprint = Footprint::kWorld,
+     .cost = HalvingSums},
+    {.collective = Collective::kAllGather, .algorithm = kRing, .cost = RingGathers},
+    {.collective = Collective::kAllGather,
+     .algorithm = kBruck,
+     .unsliced = true,
+     .cost = BruckGathers},
+    {.collective = Collective::kBroadcast,
+     .algorithm = kBinomial,
+     .one_block = true,
+     .cost = Plain<BinomialBroadcastCost>},
+    {.collective = Collective::kBroadcast,
+     .algorithm = kChain,
+     .one_block = true,
+     .cost = Plain<ChainBroadcastCost>},
+    {.collective = Collective::kBroadcast,
+     .algorithm = kScatterAllGather,
+     .cost = Plain<ScatterAllGatherBroadcastCost>},
+    {.collective = Collective::kReduce, .algorithm = kRing, .cost = ThenGather<RingSums>},
+    {.collective = Collective::kReduce,
+     .algorithm = kRingWire,
+     .canonical = false,
+     .cost = ThenGather<RingSums>},
+    {.collective = Collective::kReduce, .algorithm = kPairwise, .cost = ThenGather<PairwiseSums>},
+    {.collective = Collective::kReduce,
+     .algorithm = kDirect,
+     .footprint = Footprint::kWorldSquared,
+     .cost = Plain<DirectReduceCost>},
+    {.collective = Collective::kReduce,
+     .algorithm = kBinomial,
+     .canonical = false,
+     .one_block = true,
+     .footprint = Footprint::kWorld,
+     .cost = Plain<BinomialReduceCost>},
+    {.collective = Collective::kReduce,
+     .algorithm = kChain,
+     .canonical = false,
+     .one_block = true,
+     .cost = ChainReduceCost},
+    {.collective = Collective::kAllToAll,
+     .algorithm = kPairwise,
+     .cost = Plain<PairwiseAllToAllCost>},
+    {.collective = Collective::kAllToAll,
+     .algorithm = kBruck,
+     .equal_blocks = true,
+     .footprint = Footprint::kWorld,
+     .cost = Plain<BruckAllToAllCost>},
+    {.collective = Collective::kGather, .algorithm = kDirect, .cost = Plain<DirectGatherCost>},
+    {.collective = Collective::kGather,
+     .algorithm = kBinomial,
+     .footprint = Footprint::kWorld,
+     .cost = Plain<BinomialGatherCost>},
+    {.collective = Collective::kScatter, .algorithm = kDirect, .cost = Plain<DirectGatherCost>},
+    {.collective = Collective::kScatter,
+     .algorithm = kBinomial,
+     .footprint = Footprint::kWorld,
+     .cost = Plain<BinomialGatherCost>},
+    {.collective = Collective::kBarrier,
+     .algorithm = kDissemination,
+     .cost = Plain<DisseminationBarrierCost>},
 };
 
 std::string Text(std::string_view view) { return std::string(view); }
@@ -44,7 +145,17 @@ std::string Suggestion(std::string_view wrong, const std::vector<std::string>& k
                       "known: ", absl::StrJoin(known, ", "));
 }
 
-absl::StatusOr<Row> ParseToken(std::string_view token) {
+absl::StatusOr<Collective> ParseLeft(std::string_view token, std::string_view left) {
+  const std::optional<Collective> collective = ParseCollective(left);
+  if (collective.has_value()) return *collective;
+  std::vector<std::string> known;
+  for (Collective c : kAllCollectives) known.push_back(Text(NameOf(c)));
+  return absl::InvalidArgumentError(absl::StrCat("algorithm token '", Text(token),
+                                                 "': no collective '", Text(left), "'; ",
+                                                 Suggestion(left, known)));
+}
+
+absl::StatusOr<AlgorithmTraits> ParseToken(std::string_view token) {
   const size_t colon = token.find(':');
   if (colon == std::string_view::npos) {
     return absl::InvalidArgumentError(
@@ -53,18 +164,12 @@ absl::StatusOr<Row> ParseToken(std::string_view token) {
   }
   const std::string_view left = token.substr(0, colon);
   const std::string_view right = token.substr(colon + 1);
-  const std::optional<Collective> collective = ParseCollective(left);
-  if (!collective.has_value()) {
-    const std::vector<std::string> known(std::begin(kCollectiveNames), std::end(kCollectiveNames));
-    return absl::InvalidArgumentError(absl::StrCat("algorithm token '", Text(token),
-                                                   "': no collective '", Text(left), "'; ",
-                                                   Suggestion(left, known)));
-  }
+  RZ_ASSIGN_OR_RETURN(const Collective collective, ParseLeft(token, left));
   std::vector<std::string> known;
-  for (const Row& row : kKnown) {
-    if (row.collective != *collective) continue;
-    if (NameOf(row.algorithm) == right) return row;
-    known.push_back(Text(NameOf(row.algorithm)));
+  for (const AlgorithmTraits& traits : kTraits) {
+    if (traits.collective != collective) continue;
+    if (NameOf(traits.algorithm) == right) return traits;
+    known.push_back(Text(NameOf(traits.algorithm)));
   }
   return absl::InvalidArgumentError(absl::StrCat("algorithm token '", Text(token),
                                                  "': no algorithm '", Text(right), "' for ",
@@ -73,111 +178,71 @@ absl::StatusOr<Row> ParseToken(std::string_view token) {
 
 }  // namespace
 
-std::string_view NameOf(Collective collective) {
-  return kCollectiveNames[static_cast<size_t>(collective)];
-}
-
 std::string_view NameOf(Algorithm algorithm) {
-  switch (algorithm) {
-    case Algorithm::kRing:
-      return "ring";
-    case Algorithm::kRingWire:
-      return "ring_wire";
-    case Algorithm::kPairwise:
-      return "pairwise";
-    case Algorithm::kBinomial:
-      return "binomial";
-    case Algorithm::kChain:
-      return "chain";
-    case Algorithm::kDissemination:
-      return "dissemination";
-  }
-  return "unknown";
+  constexpr std::string_view kNames[] = {
+      "ring",     "ring_wire", "pairwise",           "halving",      "bruck", "direct",
+      "binomial", "chain",     "scatter_all_gather", "dissemination"};
+  return kNames[static_cast<size_t>(algorithm)];
 }
 
-std::optional<Collective> ParseCollective(std::string_view name) {
-  for (size_t i = 0; i < kCollectiveCount; ++i) {
-    if (name == kCollectiveNames[i]) return static_cast<Collective>(i);
-  }
-  return std::nullopt;
-}
+std::ostream& operator<<(std::ostream& os, Algorithm algorithm) { return os << NameOf(algorithm); }
 
-bool IsReduction(Collective collective) {
-  return collective == Collective::kAllReduce || collective == Collective::kReduceScatter;
+absl::Span<const AlgorithmTraits> AllAlgorithms() { return kTraits; }
+
+const AlgorithmTraits& TraitsOf(Collective collective, Algorithm algorithm) {
+  size_t at = 0;
+  while (kTraits[at].collective != collective || kTraits[at].algorithm != algorithm) ++at;
+  return kTraits[at];
 }
 
 Format PartialsOf(Algorithm algorithm, DType dtype, NumericMode mode) {
   if (AccumulatorOf(dtype) == dtype) return Format::kWire;
-  if (algorithm == Algorithm::kPairwise) return Format::kAccumulator;
-  if (algorithm == Algorithm::kRingWire) return Format::kWire;
-  return mode == NumericMode::kDeterministic ? Format::kAccumulator : Format::kWire;
+  switch (algorithm) {
+    case kPairwise:
+    case kBruck:
+    case kDirect:
+      return Format::kAccumulator;
+    case kRing:
+      return mode == NumericMode::kDeterministic ? Format::kAccumulator : Format::kWire;
+    default:
+      return Format::kWire;
+  }
 }
 
-absl::StatusOr<AlgorithmTable> AlgorithmTable::Parse(std::string_view wanted, NumericMode mode,
-                                                     size_t slice_bytes) {
-  AlgorithmTable table(mode, slice_bytes);
-  if (wanted.empty()) return table;
+bool OrderMatters(DType dtype, ReduceOp op) {
+  return IsFloating(dtype) && op != ReduceOp::kMin && op != ReduceOp::kMax;
+}
+
+absl::Status CheckMode(const AlgorithmTraits& traits, NumericMode mode) {
+  if (mode != NumericMode::kDeterministic || traits.canonical) return absl::OkStatus();
+  std::vector<std::string> others;
+  for (const AlgorithmTraits& other : kTraits) {
+    if (other.collective == traits.collective && other.canonical) {
+      others.push_back(Text(NameOf(other.algorithm)));
+    }
+  }
+  return absl::InvalidArgumentError(absl::StrCat(
+      "'", Text(NameOf(traits.collective)), ":", Text(NameOf(traits.algorithm)),
+      "' adds in another order or rounds on the way, and cannot keep the promise of deterministic "
+      "mode; take ",
+      absl::StrJoin(others, " or "), ", or fast mode"));
+}
+
+absl::StatusOr<WantedAlgorithms> ParseAlgorithms(std::string_view wanted, NumericMode mode) {
+  WantedAlgorithms algorithms;
+  if (wanted.empty()) return algorithms;
   for (const std::string& token : std::vector<std::string>(
            absl::StrSplit(absl::string_view(wanted.data(), wanted.size()), ','))) {
-    RZ_ASSIGN_OR_RETURN(const Row row, ParseToken(token));
-    if (mode == NumericMode::kDeterministic && row.algorithm == Algorithm::kRingWire) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("'", token,
-                       "' rounds at every hop and cannot keep the promise of deterministic mode; "
-                       "take ring or pairwise, or fast mode"));
-    }
-    std::optional<Algorithm>& slot = table.wanted_[static_cast<size_t>(row.collective)];
+    RZ_ASSIGN_OR_RETURN(const AlgorithmTraits traits, ParseToken(token));
+    RZ_RETURN_IF_ERROR(CheckMode(traits, mode));
+    std::optional<Algorithm>& slot = algorithms[static_cast<size_t>(traits.collective)];
     if (slot.has_value()) {
       return absl::InvalidArgumentError(absl::StrCat(
-          "'", token, "': ", Text(NameOf(row.collective)), " is given an algorithm twice"));
+          "'", token, "': ", Text(NameOf(traits.collective)), " is given an algorithm twice"));
     }
-    slot = row.algorithm;
+    slot = traits.algorithm;
   }
-  return table;
-}
-
-Choice AlgorithmTable::Choose(Collective collective, DType dtype, int64_t bytes) const {
-  const std::optional<Algorithm>& wanted = wanted_[static_cast<size_t>(collective)];
-  if (wanted.has_value()) return {*wanted, "as asked for"};
-  switch (collective) {
-    case Collective::kAllReduce:
-    case Collective::kReduceScatter:
-      if (PartialsOf(Algorithm::kRing, dtype, mode_) == Format::kAccumulator) {
-        return {Algorithm::kPairwise, "a ring would carry 4-byte partial sums"};
-      }
-      return {Algorithm::kRing, "each byte crosses each link once"};
-    case Collective::kAllGather:
-      return {Algorithm::kRing, ""};
-    case Collective::kBroadcast:
-      if (bytes > kChainBroadcastSlices * static_cast<int64_t>(slice_bytes_)) {
-        return {Algorithm::kChain, "large: slices follow each other from rank to rank"};
-      }
-      return {Algorithm::kBinomial, "small: fewest messages one after the other"};
-    case Collective::kBarrier:
-      return {Algorithm::kDissemination, ""};
-  }
-  return {};
-}
-
-std::string AlgorithmTable::Describe(Collective collective, DType dtype) const {
-  const Choice choice = Choose(collective, dtype, 0);
-  std::vector<std::string> remarks;
-  if (IsReduction(collective)) {
-    const bool wide = PartialsOf(choice.algorithm, dtype, mode_) == Format::kAccumulator;
-    const std::string sums = Text(NameOf(wide ? AccumulatorOf(dtype) : dtype));
-    remarks.push_back(choice.algorithm == Algorithm::kPairwise
-                          ? absl::StrCat(Text(NameOf(dtype)), " inputs, ", sums, " sums")
-                          : absl::StrCat(sums, " partial sums"));
-  }
-  if (!choice.reason.empty()) remarks.push_back(Text(choice.reason));
-  std::string text = Text(NameOf(choice.algorithm));
-  if (!remarks.empty()) absl::StrAppend(&text, " (", absl::StrJoin(remarks, "; "), ")");
-  const bool by_size =
-      collective == Collective::kBroadcast && !wanted_[static_cast<size_t>(collective)].has_value();
-  if (by_size) {
-    absl::StrAppend(&text, ", above ", kChainBroadcastSlices * slice_bytes_, " bytes chain");
-  }
-  return text;
+  return algorithms;
 }
 
 }  // namespace rz

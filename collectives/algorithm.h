@@ -1,71 +1,82 @@
-// Which algorithm carries which collective: what is known, what RZ_ALGO asks for, what is chosen
-// otherwise and why. The choice uses only values that all ranks share.
+// Which algorithms can carry which collective, what each needs, and what RZ_ALGO asks for.
+// selection.h chooses among them.
 #ifndef RINGZERO_COLLECTIVES_ALGORITHM_H_
 #define RINGZERO_COLLECTIVES_ALGORITHM_H_
 
 #include <array>
-#include <cstddef>
 #include <cstdint>
 #include <optional>
+#include <ostream>
 #include <string>
 #include <string_view>
 
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/types/span.h"
+#include "collectives/collective.h"
 #include "collectives/schedule/schedule.h"
+#include "collectives/schedule/schedule_cost.h"
 #include "runtime/base/dtype.h"
 
 namespace rz {
 
-enum class Collective : uint8_t { kAllReduce, kReduceScatter, kAllGather, kBroadcast, kBarrier };
-inline constexpr size_t kCollectiveCount = 5;
-
 enum class Algorithm : uint8_t {
-  kRing,           // deterministic mode: partial sums in the accumulator's dtype; fast: the wire's
-  kRingWire,       // partial sums in the wire's dtype, rounded at every hop: fast mode only
-  kPairwise,       // inputs travel, their owner sums them
-  kBinomial,       // tree
-  kChain,          // pipeline from rank to rank
-  kDissemination,  // of signals
+  kRing,      // deterministic mode: partial sums in the accumulator's dtype; fast: the wire's
+  kRingWire,  // partial sums in the wire's dtype, rounded at every hop: fast mode only
+  kPairwise,  // inputs travel, their owner sums them; or blocks straight to their place
+  kHalving,   // recursive halving, and doubling where everybody needs the result
+  kBruck,     // everybody's data at everybody in log N messages
+  kDirect,    // straight to or from the root
+  kBinomial,  // tree
+  kChain,     // pipeline from rank to rank
+  kScatterAllGather,  // the root scatters, a ring gathers
+  kDissemination,     // of signals
 };
 
-std::string_view NameOf(Collective collective);  // "all_reduce", ...
-std::string_view NameOf(Algorithm algorithm);    // "ring", "ring_wire", ...
-std::optional<Collective> ParseCollective(std::string_view name);
+std::string_view NameOf(Algorithm algorithm);  // "ring", "ring_wire", ...
+std::ostream& operator<<(std::ostream& os, Algorithm algorithm);
 
-bool IsReduction(Collective collective);
+// Slots of scratch a lane may need, as a bound that is the same on all ranks.
+enum class Footprint : uint8_t { kConstant, kWorld, kWorldSquared };
+
+struct AlgorithmTraits {
+  Collective collective;
+  Algorithm algorithm;
+
+  // Sums in the canonical order and rounds once in deterministic mode, or adds nothing.
+  bool canonical = true;
+
+  // As in Schedule, of any rank's.
+  bool one_block = false;
+  bool unsliced = false;
+  bool equal_blocks = false;
+  Footprint footprint = Footprint::kConstant;
+
+  ScheduleCost (*cost)(int32_t world, Format partials) = nullptr;
+};
+
+// All of them, those of one collective next to each other.
+absl::Span<const AlgorithmTraits> AllAlgorithms();
+
+// Of a pair that is in the table.
+const AlgorithmTraits& TraitsOf(Collective collective, Algorithm algorithm);
 
 // Format in which partial sums are kept. Where a dtype is its own accumulator there is only one.
 Format PartialsOf(Algorithm algorithm, DType dtype, NumericMode mode);
 
-struct Choice {
-  Algorithm algorithm = Algorithm::kRing;
-  std::string_view reason;  // "" where there is nothing to choose from
-};
+// The order in which inputs are combined, and so the algorithm, can change the result.
+bool OrderMatters(DType dtype, ReduceOp op);
 
-class AlgorithmTable {
- public:
-  // `wanted` is `collective:algorithm[,...]` as in RZ_ALGO; empty: everything is chosen here.
-  //   InvalidArgument  a token that is not understood (the message lists what is, and the nearest
-  //                    name), a collective named twice, or an algorithm that breaks the mode
-  static absl::StatusOr<AlgorithmTable> Parse(std::string_view wanted, NumericMode mode,
-                                              size_t slice_bytes);
+// An algorithm a collective, where one is asked for.
+using WantedAlgorithms = std::array<std::optional<Algorithm>, kCollectiveCount>;
 
-  // `bytes` is the size of the whole buffer on every rank.
-  Choice Choose(Collective collective, DType dtype, int64_t bytes) const;
+// `wanted` is `collective:algorithm[,...]` as in RZ_ALGO; empty: none is.
+//   InvalidArgument  a token that is not understood (the message lists what is, and the nearest
+//                    name), a collective named twice, or an algorithm that breaks the mode
+absl::StatusOr<WantedAlgorithms> ParseAlgorithms(std::string_view wanted, NumericMode mode);
 
-  // The choice for people: "pairwise (inputs travel as bfloat16, their owner sums in float32;
-  // ...)".
-  std::string Describe(Collective collective, DType dtype) const;
-
-  NumericMode mode() const { return mode_; }
-
- private:
-  AlgorithmTable(NumericMode mode, size_t slice_bytes) : mode_(mode), slice_bytes_(slice_bytes) {}
-
-  NumericMode mode_;
-  size_t slice_bytes_;
-  std::array<std::optional<Algorithm>, kCollectiveCount> wanted_;
-};
+// InvalidArgument: the algorithm cannot keep the promise of deterministic mode.
+absl::Status CheckMode(const AlgorithmTraits& traits, NumericMode mode);
 
 }  // namespace rz
 

@@ -1,8 +1,8 @@
 #include "collectives/algorithm.h"
 
+#include <set>
 #include <string>
 
-#include "absl/status/status.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "runtime/base/status_matchers.h"
@@ -13,50 +13,30 @@ namespace {
 using ::rz::testing::StatusIs;
 using ::testing::AllOf;
 using ::testing::HasSubstr;
-using ::testing::StartsWith;
 
-constexpr size_t kSlice = 256 << 10;
-
-absl::StatusOr<AlgorithmTable> Parse(std::string_view wanted,
-                                     NumericMode mode = NumericMode::kDeterministic) {
-  return AlgorithmTable::Parse(wanted, mode, kSlice);
+absl::StatusOr<WantedAlgorithms> Parse(std::string_view wanted,
+                                       NumericMode mode = NumericMode::kDeterministic) {
+  return ParseAlgorithms(wanted, mode);
 }
 
-TEST(AlgorithmTableTest, DeterministicNarrowSumsAreExchangedPairwise) {
-  ASSERT_OK_AND_ASSIGN(const AlgorithmTable table, Parse(""));
-  for (DType dtype : kAllDTypes) {
-    const bool narrow = AccumulatorOf(dtype) != dtype;
-    EXPECT_EQ(table.Choose(Collective::kReduceScatter, dtype, 1 << 20).algorithm,
-              narrow ? Algorithm::kPairwise : Algorithm::kRing)
-        << dtype;
+TEST(ParseAlgorithmsTest, EveryAlgorithmInTheTableCanBeAskedFor) {
+  for (const AlgorithmTraits& traits : AllAlgorithms()) {
+    const std::string token =
+        std::string(NameOf(traits.collective)) + ":" + std::string(NameOf(traits.algorithm));
+    ASSERT_OK_AND_ASSIGN(const WantedAlgorithms wanted, Parse(token, NumericMode::kFast));
+    EXPECT_EQ(wanted[static_cast<size_t>(traits.collective)], traits.algorithm) << token;
+    EXPECT_EQ(Parse(token).ok(), traits.canonical) << token;
   }
 }
 
-TEST(AlgorithmTableTest, FastModeTakesTheRing) {
-  ASSERT_OK_AND_ASSIGN(const AlgorithmTable table, Parse("", NumericMode::kFast));
-  EXPECT_EQ(table.Choose(Collective::kAllReduce, DType::kBFloat16, 1 << 20).algorithm,
-            Algorithm::kRing);
+TEST(ParseAlgorithmsTest, OthersStayOpen) {
+  ASSERT_OK_AND_ASSIGN(const WantedAlgorithms wanted, Parse("reduce_scatter:ring,broadcast:chain"));
+  EXPECT_EQ(wanted[static_cast<size_t>(Collective::kReduceScatter)], Algorithm::kRing);
+  EXPECT_EQ(wanted[static_cast<size_t>(Collective::kBroadcast)], Algorithm::kChain);
+  EXPECT_EQ(wanted[static_cast<size_t>(Collective::kAllReduce)], std::nullopt);
 }
 
-TEST(AlgorithmTableTest, LargeBroadcastsGoAlongTheChain) {
-  ASSERT_OK_AND_ASSIGN(const AlgorithmTable table, Parse(""));
-  const int64_t limit = 8 * int64_t{kSlice};
-  EXPECT_EQ(table.Choose(Collective::kBroadcast, DType::kFloat32, limit).algorithm,
-            Algorithm::kBinomial);
-  EXPECT_EQ(table.Choose(Collective::kBroadcast, DType::kFloat32, limit + 1).algorithm,
-            Algorithm::kChain);
-}
-
-TEST(AlgorithmTableTest, WantedAlgorithmsAreTaken) {
-  ASSERT_OK_AND_ASSIGN(const AlgorithmTable table, Parse("reduce_scatter:ring,broadcast:chain"));
-  EXPECT_EQ(table.Choose(Collective::kReduceScatter, DType::kBFloat16, 8).algorithm,
-            Algorithm::kRing);
-  EXPECT_EQ(table.Choose(Collective::kBroadcast, DType::kBFloat16, 8).algorithm, Algorithm::kChain);
-  EXPECT_EQ(table.Choose(Collective::kAllReduce, DType::kBFloat16, 8).algorithm,
-            Algorithm::kPairwise);
-}
-
-TEST(AlgorithmTableTest, UnknownTokensSayWhatIsKnown) {
+TEST(ParseAlgorithmsTest, UnknownTokensSayWhatIsKnown) {
   EXPECT_THAT(Parse("reduce_scatter:rnig"),
               StatusIs(absl::StatusCode::kInvalidArgument,
                        AllOf(HasSubstr("did you mean 'ring'?"), HasSubstr("pairwise"))));
@@ -65,7 +45,7 @@ TEST(AlgorithmTableTest, UnknownTokensSayWhatIsKnown) {
       StatusIs(absl::StatusCode::kInvalidArgument,
                AllOf(HasSubstr("did you mean 'reduce_scatter'?"), HasSubstr("all_gather"))));
   EXPECT_THAT(Parse("all_gather:pairwise"),
-              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("known: ring")));
+              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("known: ring, bruck")));
   EXPECT_THAT(Parse("ring"),
               StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("collective:algorithm")));
   EXPECT_THAT(Parse("all_gather:ring,"), StatusIs(absl::StatusCode::kInvalidArgument));
@@ -73,20 +53,22 @@ TEST(AlgorithmTableTest, UnknownTokensSayWhatIsKnown) {
               StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("twice")));
 }
 
-TEST(AlgorithmTableTest, AlgorithmThatBreaksTheModeIsAnError) {
+TEST(ParseAlgorithmsTest, AlgorithmThatBreaksTheModeIsAnErrorThatNamesOthers) {
   EXPECT_THAT(Parse("all_reduce:ring_wire"),
-              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("deterministic")));
+              StatusIs(absl::StatusCode::kInvalidArgument,
+                       AllOf(HasSubstr("deterministic"), HasSubstr("ring or pairwise or bruck"))));
   EXPECT_OK(Parse("all_reduce:ring_wire", NumericMode::kFast));
 }
 
-TEST(AlgorithmTableTest, DescriptionGivesTheReason) {
-  ASSERT_OK_AND_ASSIGN(const AlgorithmTable table, Parse("all_reduce:ring"));
-  EXPECT_EQ(table.Describe(Collective::kReduceScatter, DType::kBFloat16),
-            "pairwise (bfloat16 inputs, float32 sums; a ring would carry 4-byte partial sums)");
-  EXPECT_EQ(table.Describe(Collective::kAllReduce, DType::kBFloat16),
-            "ring (float32 partial sums; as asked for)");
-  EXPECT_EQ(table.Describe(Collective::kAllGather, DType::kBFloat16), "ring");
-  EXPECT_THAT(table.Describe(Collective::kBroadcast, DType::kInt32), StartsWith("binomial"));
+TEST(AlgorithmTableTest, EveryCollectiveHasACanonicalAlgorithmThatTakesAnyCounts) {
+  std::set<Collective> covered;
+  for (const AlgorithmTraits& traits : AllAlgorithms()) {
+    if (traits.canonical && !traits.equal_blocks && !traits.unsliced) {
+      covered.insert(traits.collective);
+    }
+    EXPECT_EQ(&TraitsOf(traits.collective, traits.algorithm), &traits);
+  }
+  EXPECT_EQ(covered.size(), kCollectiveCount);
 }
 
 TEST(PartialsTest, OnlyRingsInFastModeKeepSixteenBits) {
@@ -96,6 +78,13 @@ TEST(PartialsTest, OnlyRingsInFastModeKeepSixteenBits) {
   EXPECT_EQ(PartialsOf(kRing, DType::kFloat16, NumericMode::kFast), Format::kWire);
   EXPECT_EQ(PartialsOf(kPairwise, DType::kFloat16, NumericMode::kFast), Format::kAccumulator);
   EXPECT_EQ(PartialsOf(kRing, DType::kFloat32, deterministic), Format::kWire);
+}
+
+TEST(OrderMattersTest, OnlyToSumsAndProductsOfFloats) {
+  EXPECT_TRUE(OrderMatters(DType::kFloat32, ReduceOp::kSum));
+  EXPECT_TRUE(OrderMatters(DType::kFloat8E5M2, ReduceOp::kProd));
+  EXPECT_FALSE(OrderMatters(DType::kBFloat16, ReduceOp::kMax));
+  EXPECT_FALSE(OrderMatters(DType::kInt8, ReduceOp::kSum));
 }
 
 }  // namespace

@@ -4,28 +4,26 @@
 #define RINGZERO_COLLECTIVES_CALL_CHECK_H_
 
 #include <cstdint>
+#include <string>
 
 #include "absl/status/status.h"
-#include "collectives/algorithm.h"
-#include "runtime/base/dtype.h"
+#include "collectives/call.h"
 #include "runtime/base/types.h"
 
 namespace rz {
 
-struct Call {
-  Collective collective = Collective::kBarrier;
-  const void* send = nullptr;  // of a broadcast: the buffer, like recv
-  void* recv = nullptr;
-  int64_t count = 0;
-  int64_t tile_chunk = 0;
-  DType dtype = DType::kFloat32;
-  Rank root = Rank(0);
-  Rank rank = Rank(0);
-  int world = 1;
-};
-
 //   InvalidArgument  the message says rank, collective, and what is wrong
-absl::Status CheckCall(const Call& call);
+absl::Status CheckCall(const Call& call, Rank rank, int world);
+
+// A point-to-point call's buffer and peer.
+absl::Status CheckMessage(const char* what, const void* buffer, int64_t count, DType dtype,
+                          Rank peer, Rank rank, int world);
+
+// "all_gather_v of 1000 bfloat16", "reduce of 7 float32 sum to root 2", "barrier".
+std::string Describe(const Call& call);
+
+// Elements of what the call is about: count, or the sum of the counts.
+int64_t TotalCount(const Call& call);
 
 }  // namespace rz
 

@@ -1,17 +1,11 @@
 #include "collectives/communicator.h"
 
-#include <algorithm>
-#include <optional>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "collectives/algorithm.h"
-#include "collectives/call_check.h"
-#include "collectives/executor.h"
-#include "collectives/kernels/reduce_kernel.h"
+#include "collectives/communicator_ids.h"
+#include "collectives/communicator_impl.h"
 #include "collectives/limits.h"
-#include "collectives/plan.h"
-#include "collectives/schedule_cache.h"
 #include "runtime/base/log.h"
 #include "runtime/base/status_macros.h"
 
@@ -39,56 +33,50 @@ absl::Status CheckOptions(const Transport* transport, const CommunicatorOptions&
 
 }  // namespace
 
-class Communicator::Impl {
- public:
-  Impl(Transport* transport, CommunicatorOptions options, AlgorithmTable algorithms)
-      : transport_(transport),
-        options_(std::move(options)),
-        algorithms_(std::move(algorithms)),
-        schedules_(transport->rank(), transport->world_size()),
-        executor_(std::make_unique<Executor>(transport, options_.id, options_.lanes_in_flight)) {}
+absl::StatusOr<std::unique_ptr<Communicator::Impl>> Communicator::Impl::Create(
+    Transport* transport, Group group, CommunicatorOptions options) {
+  RZ_ASSIGN_OR_RETURN(const WantedAlgorithms wanted,
+                      ParseAlgorithms(options.algorithms, options.numeric_mode));
+  RZ_RETURN_IF_ERROR(ClaimCommunicatorId(transport, options.id));
+  return std::make_unique<Impl>(transport, std::move(group), std::move(options), wanted);
+}
 
-  ~Impl();
-
-  const Transport& transport() const { return *transport_; }
-  const CommunicatorOptions& options() const { return options_; }
-  const AlgorithmTable& algorithms() const { return algorithms_; }
-  Executor& executor() { return *executor_; }
-
-  absl::StatusOr<int64_t> Start(Call call, ReduceOp op);
-  int Poll();
-  absl::Status Wait(int64_t number, absl::Duration timeout);
-  absl::Status status() const;
-
- private:
-  absl::StatusOr<Plan> MakePlan(const Call& call, ReduceOp op);
-  absl::Status DeadlineError(int64_t number, absl::Duration timeout) const;
-  Deadline DrainDeadline();
-
-  Transport* const transport_;
-  const CommunicatorOptions options_;
-  const AlgorithmTable algorithms_;
-  ScheduleCache schedules_;
-  std::unique_ptr<Executor> executor_;
-  int64_t next_number_ = 0;
-  std::optional<Deadline> drain_deadline_;  // of the steady clock, from the failure on
-};
+Communicator::Impl::Impl(Transport* transport, Group group, CommunicatorOptions options,
+                         WantedAlgorithms wanted)
+    : transport_(transport),
+      group_(std::move(group)),
+      options_(std::move(options)),
+      selector_(group_.size(), options_.slice_bytes, options_.link, wanted),
+      schedules_(group_.rank(), group_.size()),
+      executor_(
+          std::make_unique<Executor>(transport, group_, options_.id, options_.lanes_in_flight)),
+      messages_(std::make_unique<PointToPoint>(transport, group_, options_.id)) {
+  executor_->set_on_finished(
+      [this](int64_t number, const absl::Status& result) { OnFinished(number, result); });
+}
 
 // Memory that the transport still holds must not be freed: it is given time to let go, and what it
 // does not let go of stays allocated for good.
 Communicator::Impl::~Impl() {
-  if (executor_->idle()) return;
-  executor_->Fail(absl::CancelledError(
-      absl::StrCat("rank ", transport_->rank().value(),
-                   ": the communicator was destroyed while operations were under way")));
-  const Deadline deadline = DrainDeadline();
-  while (!executor_->idle() && !deadline.HasPassed(*Clock::Steady())) {
-    if (executor_->Poll() == 0 && !executor_->idle()) transport_->WaitForEvent(deadline);
+  if (!idle()) Drain();
+  executor_->set_on_finished(nullptr);
+  if (!idle()) {
+    Log(LogLevel::kError, group_.DescribeSelf(),
+        ": the transport did not end its operations after Abort; their memory is leaked");
+    static_cast<void>(executor_.release());
+    static_cast<void>(messages_.release());
+    for (auto& pack : packs_) static_cast<void>(pack.release());
   }
-  if (executor_->idle()) return;
-  Log(LogLevel::kError, "rank ", transport_->rank().value(),
-      ": the transport did not end its operations after Abort; their memory is leaked");
-  static_cast<void>(executor_.release());
+  ReleaseCommunicatorId(transport_, options_.id);
+}
+
+void Communicator::Impl::Drain() {
+  executor_->Fail(absl::CancelledError(absl::StrCat(
+      group_.DescribeSelf(), ": the communicator was destroyed while operations were under way")));
+  const Deadline deadline = DrainDeadline();
+  while (!idle() && !deadline.HasPassed(*Clock::Steady())) {
+    if (executor_->Poll() == 0 && !idle()) transport_->WaitForEvent(deadline);
+  }
 }
 
 Deadline Communicator::Impl::DrainDeadline() {
@@ -102,185 +90,98 @@ absl::Status Communicator::Impl::status() const {
   return executor_->failed() ? executor_->failure() : executor_->abort_cause();
 }
 
-absl::StatusOr<Plan> Communicator::Impl::MakePlan(const Call& call, ReduceOp op) {
-  Plan plan;
-  plan.collective = call.collective;
-  plan.op = op;
-  plan.count = call.count;
-  plan.arithmetic.dtype = call.dtype;
-  if (IsReduction(call.collective)) {
-    RZ_ASSIGN_OR_RETURN(plan.arithmetic.kernel, GetReduceKernel(call.dtype, op));
-    if (op == ReduceOp::kAvg) plan.arithmetic.divisor = call.world;
-  }
-  const int64_t size = static_cast<int64_t>(SizeOf(call.dtype));
-  const int64_t slice = std::max<int64_t>(1, static_cast<int64_t>(options_.slice_bytes) / size);
-  switch (call.collective) {
-    case Collective::kBarrier:  // one lane, whose signals carry no element
-      plan.lanes = LaneLayout(ChunkLayout(1, 1, 0), 1);
-      break;
-    case Collective::kBroadcast:
-      plan.lanes = LaneLayout(ChunkLayout(call.count, 1, 0), slice);
-      break;
-    default:
-      plan.lanes = LaneLayout(ChunkLayout(call.count, call.world, call.tile_chunk), slice);
-  }
-  plan.algorithm = algorithms_.Choose(call.collective, call.dtype, call.count * size).algorithm;
-  const Format partials = PartialsOf(plan.algorithm, call.dtype, algorithms_.mode());
-  plan.schedule = schedules_.Get(call.collective, plan.algorithm, partials, call.root);
-  return plan;
-}
-
-absl::StatusOr<int64_t> Communicator::Impl::Start(Call call, ReduceOp op) {
-  RZ_RETURN_IF_ERROR(status());
-  call.rank = transport_->rank();
-  call.world = transport_->world_size();
-  RZ_RETURN_IF_ERROR(CheckCall(call));
-  RZ_ASSIGN_OR_RETURN(const Plan plan, MakePlan(call, op));
-  const int64_t number = next_number_++;
-  executor_->Start(number, plan, call.send, call.recv);
-  return number;
-}
-
 int Communicator::Impl::Poll() {
   const int moved = executor_->Poll();
-  if (executor_->failed() && !executor_->idle() && DrainDeadline().HasPassed(*Clock::Steady())) {
+  if (!messages_->failure().ok()) executor_->Fail(messages_->failure());
+  if (!executor_->failed()) return moved;
+  messages_->Fail(executor_->failure());
+  if (!idle() && DrainDeadline().HasPassed(*Clock::Steady())) {
     executor_->Abandon();
+    messages_->Abandon();
   }
   return moved;
 }
 
-absl::Status Communicator::Impl::DeadlineError(int64_t number, absl::Duration timeout) const {
-  return absl::DeadlineExceededError(
-      absl::StrCat("rank ", transport_->rank().value(), ", ", executor_->DescribeOperation(number),
-                   ": not complete after ", absl::FormatDuration(timeout), "; ",
-                   executor_->DescribeWait(number), ". Look there for the rank that is late"));
+bool Communicator::Impl::IsDone(const Operation& operation) const {
+  return operation.kind_ == Operation::Kind::kMessage
+             ? messages_->IsDone(operation.first_)
+             : executor_->AreDone(operation.first_, operation.last_);
 }
 
-absl::Status Communicator::Impl::Wait(int64_t number, absl::Duration timeout) {
+absl::Status Communicator::Impl::ResultOf(const Operation& operation) const {
+  if (operation.kind_ == Operation::Kind::kMessage) return messages_->ResultOf(operation.first_);
+  return executor_->ResultOf(operation.first_, operation.last_);
+}
+
+absl::Status Communicator::Impl::DeadlineError(const Operation& operation,
+                                               absl::Duration timeout) const {
+  std::string what;
+  std::string wait;
+  if (operation.kind_ == Operation::Kind::kMessage) {
+    what = messages_->Describe(operation.first_);
+    wait = "the other side has not come";
+  } else {
+    const int64_t number = executor_->FirstRunning(operation.first_, operation.last_);
+    what = executor_->DescribeOperation(number);
+    wait = executor_->DescribeWait(number);
+  }
+  return absl::DeadlineExceededError(absl::StrCat(
+      group_.DescribeSelf(), ", ", what, ": not complete after ", absl::FormatDuration(timeout),
+      "; ", wait, ". Look there for the rank that is late"));
+}
+
+absl::Status Communicator::Impl::Wait(const Operation& operation, absl::Duration timeout) {
   const Deadline deadline = Deadline::After(*options_.clock, timeout);
-  while (!executor_->IsDone(number)) {
-    if (Poll() > 0 || executor_->IsDone(number)) continue;
+  while (!IsDone(operation)) {
+    if (Poll() > 0 || IsDone(operation)) continue;
     if (executor_->failed()) {
       transport_->WaitForEvent(DrainDeadline());
     } else if (deadline.HasPassed(*options_.clock)) {
-      executor_->Fail(DeadlineError(number, timeout));
+      executor_->Fail(DeadlineError(operation, timeout));
     } else {
       transport_->WaitForEvent(deadline);
     }
   }
-  return executor_->ResultOf(number);
+  return ResultOf(operation);
+}
+
+const WireCounters& Communicator::Impl::wire_counters() {
+  counters_ = executor_->wire_counters();
+  counters_.messages = messages_->payload_bytes();
+  counters_.control += messages_->header_bytes();
+  return counters_;
 }
 
 absl::StatusOr<std::unique_ptr<Communicator>> Communicator::Create(Transport* transport,
                                                                    CommunicatorOptions options) {
   RZ_RETURN_IF_ERROR(CheckOptions(transport, options));
-  RZ_ASSIGN_OR_RETURN(
-      AlgorithmTable algorithms,
-      AlgorithmTable::Parse(options.algorithms, options.numeric_mode, options.slice_bytes));
-  return std::unique_ptr<Communicator>(new Communicator(
-      std::make_unique<Impl>(transport, std::move(options), std::move(algorithms))));
+  RZ_ASSIGN_OR_RETURN(std::unique_ptr<Impl> impl,
+                      Impl::Create(transport, Group(*transport), std::move(options)));
+  return std::unique_ptr<Communicator>(new Communicator(std::move(impl)));
 }
 
 Communicator::Communicator(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
 Communicator::~Communicator() = default;
 
-Rank Communicator::rank() const { return impl_->transport().rank(); }
-int Communicator::world_size() const { return impl_->transport().world_size(); }
-
-absl::StatusOr<Operation> Communicator::StartAllReduce(const void* send, void* recv, int64_t count,
-                                                       DType dtype, ReduceOp op, CallOptions call) {
-  RZ_ASSIGN_OR_RETURN(const int64_t number, impl_->Start({.collective = Collective::kAllReduce,
-                                                          .send = send,
-                                                          .recv = recv,
-                                                          .count = count,
-                                                          .tile_chunk = call.tile_chunk,
-                                                          .dtype = dtype},
-                                                         op));
-  return Operation(impl_.get(), number);
-}
-
-absl::StatusOr<Operation> Communicator::StartReduceScatter(const void* send, void* recv,
-                                                           int64_t count, DType dtype, ReduceOp op,
-                                                           CallOptions call) {
-  RZ_ASSIGN_OR_RETURN(const int64_t number, impl_->Start({.collective = Collective::kReduceScatter,
-                                                          .send = send,
-                                                          .recv = recv,
-                                                          .count = count,
-                                                          .tile_chunk = call.tile_chunk,
-                                                          .dtype = dtype},
-                                                         op));
-  return Operation(impl_.get(), number);
-}
-
-absl::StatusOr<Operation> Communicator::StartAllGather(const void* send, void* recv, int64_t count,
-                                                       DType dtype, CallOptions call) {
-  RZ_ASSIGN_OR_RETURN(const int64_t number, impl_->Start({.collective = Collective::kAllGather,
-                                                          .send = send,
-                                                          .recv = recv,
-                                                          .count = count,
-                                                          .tile_chunk = call.tile_chunk,
-                                                          .dtype = dtype},
-                                                         ReduceOp::kSum));
-  return Operation(impl_.get(), number);
-}
-
-absl::StatusOr<Operation> Communicator::StartBroadcast(void* buffer, int64_t count, DType dtype,
-                                                       Rank root) {
-  RZ_ASSIGN_OR_RETURN(const int64_t number, impl_->Start({.collective = Collective::kBroadcast,
-                                                          .send = buffer,
-                                                          .recv = buffer,
-                                                          .count = count,
-                                                          .dtype = dtype,
-                                                          .root = root},
-                                                         ReduceOp::kSum));
-  return Operation(impl_.get(), number);
-}
-
-absl::StatusOr<Operation> Communicator::StartBarrier() {
-  RZ_ASSIGN_OR_RETURN(const int64_t number, impl_->Start({}, ReduceOp::kSum));
-  return Operation(impl_.get(), number);
-}
-
-absl::Status Communicator::AllReduce(const void* send, void* recv, int64_t count, DType dtype,
-                                     ReduceOp op, CallOptions call) {
-  RZ_ASSIGN_OR_RETURN(Operation operation, StartAllReduce(send, recv, count, dtype, op, call));
-  return operation.Wait();
-}
-
-absl::Status Communicator::ReduceScatter(const void* send, void* recv, int64_t count, DType dtype,
-                                         ReduceOp op, CallOptions call) {
-  RZ_ASSIGN_OR_RETURN(Operation operation, StartReduceScatter(send, recv, count, dtype, op, call));
-  return operation.Wait();
-}
-
-absl::Status Communicator::AllGather(const void* send, void* recv, int64_t count, DType dtype,
-                                     CallOptions call) {
-  RZ_ASSIGN_OR_RETURN(Operation operation, StartAllGather(send, recv, count, dtype, call));
-  return operation.Wait();
-}
-
-absl::Status Communicator::Broadcast(void* buffer, int64_t count, DType dtype, Rank root) {
-  RZ_ASSIGN_OR_RETURN(Operation operation, StartBroadcast(buffer, count, dtype, root));
-  return operation.Wait();
-}
-
-absl::Status Communicator::Barrier() {
-  RZ_ASSIGN_OR_RETURN(Operation operation, StartBarrier());
-  return operation.Wait();
-}
+Rank Communicator::rank() const { return impl_->group().rank(); }
+int Communicator::world_size() const { return impl_->group().size(); }
 
 void Communicator::Abort(absl::Status cause) { impl_->executor().RequestAbort(cause); }
 
 absl::Status Communicator::status() const { return impl_->status(); }
 
-const WireCounters& Communicator::wire_counters() const {
-  return impl_->executor().wire_counters();
+const WireCounters& Communicator::wire_counters() const { return impl_->wire_counters(); }
+
+absl::StatusOr<Explanation> Communicator::Explain(Collective collective, DType dtype, ReduceOp op,
+                                                  int64_t count, CallOptions call) const {
+  return impl_->selector().Explain(impl_->RequestOf(
+      {.collective = collective, .count = count, .dtype = dtype, .op = op, .options = call}));
 }
 
 std::string Communicator::AlgorithmFor(std::string_view collective, DType dtype) const {
   const std::optional<Collective> parsed = ParseCollective(collective);
   if (!parsed.has_value()) return absl::StrCat("unknown collective ", std::string(collective));
-  return impl_->algorithms().Describe(*parsed, dtype);
+  return impl_->selector().Describe(*parsed, dtype, impl_->options().numeric_mode);
 }
 
 bool Operation::Poll() {
@@ -288,16 +189,14 @@ bool Operation::Poll() {
   return done();
 }
 
-bool Operation::done() const { return communicator_->executor().IsDone(number_); }
+bool Operation::done() const { return communicator_->IsDone(*this); }
 
 absl::Status Operation::status() const {
   if (!done()) return absl::FailedPreconditionError("the operation is still under way");
-  return communicator_->executor().ResultOf(number_);
+  return communicator_->ResultOf(*this);
 }
 
-absl::Status Operation::Wait(absl::Duration timeout) {
-  return communicator_->Wait(number_, timeout);
-}
+absl::Status Operation::Wait(absl::Duration timeout) { return communicator_->Wait(*this, timeout); }
 
 absl::Status Operation::Wait() { return Wait(communicator_->options().operation_timeout); }
 

@@ -1,14 +1,21 @@
 // Communicator: collective operations among the ranks of a job.
 //
-// Every rank calls the same operations in the same order with the same counts, dtypes and ops. An
-// operation starts at its call, moves whenever anything on the communicator is polled or waited
-// for, and ends with a status; several may be in flight. Wait has a deadline always. After the
-// first failure the communicator is failed for good, and its transport with it: every operation
-// under way and every later call returns that first cause, and buffers of operations under way hold
-// unspecified bytes.
+// Every rank calls the same operations in the same order with the same counts, dtypes, ops, roots
+// and options. An operation starts at its call, moves whenever anything on the communicator is
+// polled or waited for, and ends with a status; several may be in flight. Wait has a deadline
+// always. After the first failure the communicator is failed for good, and its transport with it:
+// every operation under way and every later call returns that first cause, and buffers of
+// operations under way hold unspecified bytes.
 //
-// Counts are elements, 64-bit, and may be zero or anything else. Memory belongs to the operation
-// until it has completed. Threads: one owner thread calls everything; Abort may come from any.
+// Counts are elements, 64-bit, and may be zero or anything else. The even collectives split what
+// does not divide evenly so that the first ranks get one element more (ChunkLayout). In a v variant
+// each rank's block has a count of its own, also zero, and the blocks stand packed in the order of
+// ranks; all ranks pass the same counts, but for all_to_all_v.
+//
+// Sums: what NumericMode promises. The canonical sum of an element that rank r owns in the even (or
+// the v) split goes from rank r + 1 round to r; reduce has the bits of all_reduce, whatever its
+// root. Memory belongs to the operation until it has completed. Threads: one owner thread calls
+// everything; Abort may come from any.
 #ifndef RINGZERO_COLLECTIVES_COMMUNICATOR_H_
 #define RINGZERO_COLLECTIVES_COMMUNICATOR_H_
 
@@ -21,7 +28,11 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
+#include "absl/types/span.h"
+#include "collectives/call.h"
 #include "collectives/chunk_layout.h"
+#include "collectives/cost_model.h"
+#include "collectives/selection.h"
 #include "collectives/wire_counters.h"
 #include "runtime/base/clock.h"
 #include "runtime/base/dtype.h"
@@ -51,23 +62,21 @@ struct CommunicatorOptions {
   // Distinguishes communicators over the same transport: 0 .. 255.
   uint32_t id = 0;
 
+  // What carries the messages, for the choice of algorithms: all ranks say the same.
+  LinkKind link = LinkKind::kSharedMemory;
+
   const Clock* clock = Clock::Steady();
 };
 
-// What a call may say beside its buffers.
-struct CallOptions {
-  // Elements of one rank's chunk in a tile; 0: one tile of everything (see ChunkLayout). All ranks
-  // pass the same.
-  int64_t tile_chunk = 0;
-};
-
 class Operation;
+class SplitOperation;
 
 class Communicator {
  public:
   // The transport is connected and outlives the communicator.
   //   InvalidArgument  an option that cannot be (unknown algorithm, one that breaks the mode, a
   //                    number out of its range)
+  //   AlreadyExists    the transport has a communicator with this id
   static absl::StatusOr<std::unique_ptr<Communicator>> Create(Transport* transport,
                                                               CommunicatorOptions options);
 
@@ -78,8 +87,9 @@ class Communicator {
   int world_size() const;
 
   // Non-blocking forms.
-  //   InvalidArgument  seen before any traffic: null buffer, overlap other than in place, negative
-  //                    count or one whose bytes overflow, root outside the world, avg of integers.
+  //   InvalidArgument  seen before any traffic: null buffer, overlap other than in place, counts
+  //                    that are negative, too few or whose bytes overflow, root or peer outside the
+  //                    world, avg of integers, an algorithm asked for that cannot carry the call.
   //                    The communicator stays usable
   //   otherwise        the first cause of failure
 
@@ -87,32 +97,100 @@ class Communicator {
   absl::StatusOr<Operation> StartAllReduce(const void* send, void* recv, int64_t count, DType dtype,
                                            ReduceOp op, CallOptions call = {});
 
+  // The same, on the root alone; other ranks' recv is not looked at. In place where send == recv.
+  absl::StatusOr<Operation> StartReduce(const void* send, void* recv, int64_t count, DType dtype,
+                                        ReduceOp op, Rank root, CallOptions call = {});
+
   // ChunkLayout(count, world, tile_chunk) says which elements of send[0, count) are whose; recv is
   // this rank's shard of them, reduced. In place where recv == send + offset of this rank's chunk
   // (single tile only).
   absl::StatusOr<Operation> StartReduceScatter(const void* send, void* recv, int64_t count,
                                                DType dtype, ReduceOp op, CallOptions call = {});
+  absl::StatusOr<Operation> StartReduceScatterV(const void* send, void* recv,
+                                                absl::Span<const int64_t> counts, DType dtype,
+                                                ReduceOp op, CallOptions call = {});
 
   // The inverse: send is this rank's shard, recv[0, count) is made of all ranks' shards. In place
   // where send == recv + offset of this rank's chunk (single tile only).
   absl::StatusOr<Operation> StartAllGather(const void* send, void* recv, int64_t count, DType dtype,
                                            CallOptions call = {});
+  absl::StatusOr<Operation> StartAllGatherV(const void* send, void* recv,
+                                            absl::Span<const int64_t> counts, DType dtype,
+                                            CallOptions call = {});
+
+  // As all_gather, on the root alone, whose in-place form it has; other ranks' recv is not looked
+  // at. Scatter is its inverse: send[0, count) of the root is spread, recv is this rank's shard; in
+  // place where recv == send + offset of the root's chunk on the root.
+  absl::StatusOr<Operation> StartGather(const void* send, void* recv, int64_t count, DType dtype,
+                                        Rank root, CallOptions call = {});
+  absl::StatusOr<Operation> StartScatter(const void* send, void* recv, int64_t count, DType dtype,
+                                         Rank root, CallOptions call = {});
 
   // buffer[0, count) of `root` arrives in everybody's buffer.
   absl::StatusOr<Operation> StartBroadcast(void* buffer, int64_t count, DType dtype, Rank root);
 
+  // send[j * count, count) goes to rank j, recv[j * count, count) comes from rank j. The v variant:
+  // send_counts[j] elements to rank j, recv_counts[j] from it; a pair that disagrees ends in an
+  // error, or, where one of the two expects nothing, at the deadline. Never in place.
+  absl::StatusOr<Operation> StartAllToAll(const void* send, void* recv, int64_t count, DType dtype,
+                                          CallOptions call = {});
+  absl::StatusOr<Operation> StartAllToAllV(const void* send, absl::Span<const int64_t> send_counts,
+                                           void* recv, absl::Span<const int64_t> recv_counts,
+                                           DType dtype, CallOptions call = {});
+
   // Completes after every rank has called it.
   absl::StatusOr<Operation> StartBarrier();
+
+  // Several calls as one: all are checked before any starts, they run side by side, and the
+  // operation is done when all are. Small all_reduces, all_gathers and broadcasts of one dtype, op
+  // and root that follow each other travel packed as one operation, through scratch of this
+  // communicator; no bit changes. Calls must not write what others of them read or write.
+  absl::StatusOr<Operation> StartGroup(absl::Span<const Call> calls);
+
+  // Point to point, outside the order of collectives: the n-th send of a rank to another one meets
+  // the n-th receive of that one from it. Any number may be outstanding; a rank may send to itself.
+  // Different counts or dtypes on the two sides fail the communicator of the receiver; the message
+  // names both calls. What has not been received when its communicator ends is lost.
+  absl::StatusOr<Operation> StartSend(const void* buffer, int64_t count, DType dtype, Rank peer);
+  absl::StatusOr<Operation> StartRecv(void* buffer, int64_t count, DType dtype, Rank peer);
+
+  // Splits the ranks into new communicators over the same transport: one for each colour >= 0, its
+  // ranks in the order of (key, rank here), options as here. A collective call. One split a
+  // transport at a time. The new communicator shares the transport and its fate: whichever of them
+  // fails first aborts the transport, and operations of the others end with that cause.
+  //   FailedPrecondition  another split of this transport is under way
+  absl::StatusOr<SplitOperation> StartSplit(int64_t colour, int64_t key);
 
   // Blocking forms: start and wait for options.operation_timeout.
   absl::Status AllReduce(const void* send, void* recv, int64_t count, DType dtype, ReduceOp op,
                          CallOptions call = {});
+  absl::Status Reduce(const void* send, void* recv, int64_t count, DType dtype, ReduceOp op,
+                      Rank root, CallOptions call = {});
   absl::Status ReduceScatter(const void* send, void* recv, int64_t count, DType dtype, ReduceOp op,
                              CallOptions call = {});
+  absl::Status ReduceScatterV(const void* send, void* recv, absl::Span<const int64_t> counts,
+                              DType dtype, ReduceOp op, CallOptions call = {});
   absl::Status AllGather(const void* send, void* recv, int64_t count, DType dtype,
                          CallOptions call = {});
+  absl::Status AllGatherV(const void* send, void* recv, absl::Span<const int64_t> counts,
+                          DType dtype, CallOptions call = {});
+  absl::Status Gather(const void* send, void* recv, int64_t count, DType dtype, Rank root,
+                      CallOptions call = {});
+  absl::Status Scatter(const void* send, void* recv, int64_t count, DType dtype, Rank root,
+                       CallOptions call = {});
   absl::Status Broadcast(void* buffer, int64_t count, DType dtype, Rank root);
+  absl::Status AllToAll(const void* send, void* recv, int64_t count, DType dtype,
+                        CallOptions call = {});
+  absl::Status AllToAllV(const void* send, absl::Span<const int64_t> send_counts, void* recv,
+                         absl::Span<const int64_t> recv_counts, DType dtype, CallOptions call = {});
   absl::Status Barrier();
+  absl::Status RunGroup(absl::Span<const Call> calls);
+  absl::Status Send(const void* buffer, int64_t count, DType dtype, Rank peer);
+  absl::Status Recv(void* buffer, int64_t count, DType dtype, Rank peer);
+
+  // Null where the colour is negative.
+  //   ResourceExhausted  no communicator id is free on all members' transports
+  absl::StatusOr<std::unique_ptr<Communicator>> Split(int64_t colour, int64_t key);
 
   // Fails the communicator with `cause` (the first wins) and aborts its transport. Any thread.
   void Abort(absl::Status cause);
@@ -123,12 +201,18 @@ class Communicator {
   // Payload this rank has sent so far, by collective.
   const WireCounters& wire_counters() const;
 
-  // The algorithm that carries `collective` ("reduce_scatter", ...) of `dtype`, e.g. "ring
+  // What is chosen for such a call and why, with what else there is and its predicted time.
+  //   InvalidArgument  an algorithm is asked for that cannot carry it
+  absl::StatusOr<Explanation> Explain(Collective collective, DType dtype, ReduceOp op,
+                                      int64_t count, CallOptions call = {}) const;
+
+  // The algorithm that carries a large `collective` ("reduce_scatter", ...) of `dtype`, e.g. "ring
   // (float32 partial sums)".
   std::string AlgorithmFor(std::string_view collective, DType dtype) const;
 
  private:
   friend class Operation;
+  friend class SplitOperation;
   class Impl;
   explicit Communicator(std::unique_ptr<Impl> impl);
   std::unique_ptr<Impl> impl_;
@@ -157,11 +241,38 @@ class Operation {
 
  private:
   friend class Communicator;
-  Operation(Communicator::Impl* communicator, int64_t number)
-      : communicator_(communicator), number_(number) {}
+  friend class SplitOperation;
+  enum class Kind : uint8_t { kCollectives, kMessage };
+  Operation(Communicator::Impl* communicator, Kind kind, int64_t first, int64_t last)
+      : communicator_(communicator), kind_(kind), first_(first), last_(last) {}
 
   Communicator::Impl* communicator_;
-  int64_t number_;
+  Kind kind_;
+  int64_t first_;  // numbers of what it is made of; none where last_ < first_
+  int64_t last_;
+};
+
+// A split under way. Movable; its communicator outlives it.
+class SplitOperation {
+ public:
+  SplitOperation(SplitOperation&&) noexcept;
+  SplitOperation& operator=(SplitOperation&&) noexcept;
+  ~SplitOperation();
+
+  // As Operation.
+  bool Poll();
+  absl::Status Wait();
+
+  // Once done: the new communicator, null where the colour was negative. Called once.
+  //   ResourceExhausted  no communicator id is free on all members' transports
+  //   otherwise          the cause of failure
+  absl::StatusOr<std::unique_ptr<Communicator>> Finish();
+
+ private:
+  friend class Communicator;
+  struct State;
+  explicit SplitOperation(std::unique_ptr<State> state);
+  std::unique_ptr<State> state_;
 };
 
 }  // namespace rz

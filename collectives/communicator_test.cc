@@ -92,7 +92,9 @@ TEST(CommunicatorTest, StatusOfAnOperationUnderWayIsFailedPrecondition) {
 }
 
 TEST(CommunicatorTest, MissedDeadlineSaysWhoWaitsForWhomAndFailsForGood) {
-  SimJob job(3, {}, {});
+  CommunicatorOptions options;
+  options.algorithms = "all_reduce:ring";
+  SimJob job(3, {}, options);
   std::vector<float> data(12);
   ASSERT_OK_AND_ASSIGN(
       Operation operation,
@@ -146,6 +148,7 @@ TEST(CommunicatorTest, DestroyedUnderWayLeavesTheTransportNothing) {
   for (SendMode mode : {SendMode::kEager, SendMode::kRendezvous}) {
     SimWorld world(2, {.send_mode = mode});
     CommunicatorOptions options;
+    options.algorithms = "all_reduce:ring";  // of two rounds
     options.clock = world.clock();
     std::vector<float> theirs(1000);
     ASSERT_OK_AND_ASSIGN(auto peer, Communicator::Create(world.transport(Rank(1)), options));

@@ -11,6 +11,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "collectives/limits.h"
+#include "collectives/tags.h"
 #include "runtime/base/status_macros.h"
 
 namespace rz {
@@ -28,8 +29,9 @@ bool IsOutgoing(TransferKind kind) {
 
 }  // namespace
 
-Executor::Executor(Transport* transport, uint32_t communicator_id, int lanes_in_flight)
+Executor::Executor(Transport* transport, Group group, uint32_t communicator_id, int lanes_in_flight)
     : transport_(transport),
+      group_(std::move(group)),
       communicator_id_(communicator_id),
       lanes_in_flight_(lanes_in_flight),
       slots_(static_cast<size_t>(lanes_in_flight) * kOperationsWithFullLanes) {
@@ -52,7 +54,13 @@ void Executor::Start(int64_t number, const Plan& plan, const void* input, void* 
   RunningOperation& operation = operations_[index];
   operation.number = number;
   operation.plan = plan;
-  operation.input = static_cast<const std::byte*>(input);
+  const auto keep = [](LaneLayout& layout, std::vector<int64_t>& offsets) {
+    offsets.assign(layout.offsets().begin(), layout.offsets().end());
+    layout.Rebase(offsets);
+  };
+  keep(operation.plan.lanes, operation.offsets);
+  if (operation.plan.output_lanes) keep(*operation.plan.output_lanes, operation.output_offsets);
+  operation.input = const_cast<std::byte*>(static_cast<const std::byte*>(input));
   operation.output = static_cast<std::byte*>(output);
   operation.next_lane = 0;
   operation.lanes_done = 0;
@@ -75,24 +83,43 @@ int Executor::Poll() {
 }
 
 const Executor::RunningOperation* Executor::Find(int64_t number) const {
-  for (int index : order_) {
-    if (operations_[index].number == number) return &operations_[index];
-  }
-  return nullptr;
+  const auto at = std::lower_bound(
+      order_.begin(), order_.end(), number,
+      [this](int index, int64_t wanted) { return operations_[index].number < wanted; });
+  if (at == order_.end() || operations_[*at].number != number) return nullptr;
+  return &operations_[*at];
 }
 
 bool Executor::IsDone(int64_t number) const { return Find(number) == nullptr; }
 
-absl::Status Executor::ResultOf(int64_t number) const {
-  const bool broken = std::find(failed_operations_.begin(), failed_operations_.end(), number) !=
-                      failed_operations_.end();
+bool Executor::AreDone(int64_t first, int64_t last) const {
+  return std::none_of(order_.begin(), order_.end(), [&](int index) {
+    return operations_[index].number >= first && operations_[index].number <= last;
+  });
+}
+
+int64_t Executor::FirstRunning(int64_t first, int64_t last) const {
+  for (int index : order_) {
+    const int64_t number = operations_[index].number;
+    if (number >= first && number <= last) return number;
+  }
+  return last;
+}
+
+absl::Status Executor::ResultOf(int64_t first, int64_t last) const {
+  const bool broken =
+      std::any_of(failed_operations_.begin(), failed_operations_.end(),
+                  [&](int64_t number) { return number >= first && number <= last; });
   return broken ? failure_ : absl::OkStatus();
 }
 
 void Executor::Fail(const absl::Status& cause) {
   if (failed()) return;
   failure_ = cause;
-  for (int index : order_) failed_operations_.push_back(operations_[index].number);
+  for (int index : order_) {
+    failed_operations_.push_back(operations_[index].number);
+    if (on_finished_ != nullptr) on_finished_(operations_[index].number, cause);
+  }
   transport_->Abort(cause);
 }
 
@@ -120,7 +147,8 @@ void Executor::Retire() {
   }
   const auto done = [this](int index) {
     const RunningOperation& operation = operations_[index];
-    if (operation.lanes_done < operation.plan.lanes.lane_count()) return false;
+    if (operation.lanes_done < operation.plan.lane_count()) return false;
+    if (on_finished_ != nullptr) on_finished_(operation.number, absl::OkStatus());
     free_operations_.push_back(index);
     return true;
   };
@@ -138,12 +166,14 @@ void Executor::AdmitLanes() {
   for (int index : order_) {
     while (AdmitLane(index)) {
     }
+    // A later operation must not overtake this one's lanes where places are short.
+    if (failed() || FreeSlot() < 0) return;
   }
 }
 
 bool Executor::AdmitLane(int index) {
   RunningOperation& operation = operations_[index];
-  if (failed() || operation.next_lane == operation.plan.lanes.lane_count() ||
+  if (failed() || operation.next_lane == operation.plan.lane_count() ||
       operation.lanes_active == lanes_in_flight_) {
     return false;
   }
@@ -171,7 +201,8 @@ absl::Status Executor::PrepareSlot(LaneSlot& slot, int index) {
   }
   slot.operation = index;
   slot.lane = operation.next_lane;
-  slot.position = operation.plan.lanes.At(slot.lane);
+  slot.memory = {&operation.plan, operation.plan.At(slot.lane), operation.input, operation.output,
+                 slot.scratch.data()};
   slot.round = 0;
   slot.pending = 0;
   return absl::OkStatus();
@@ -219,26 +250,20 @@ absl::Status Executor::PostTransfer(int slot_index, size_t transfer_index) {
   const RunningOperation& operation = operations_[slot.operation];
   const Plan& plan = operation.plan;
   const Transfer& transfer = plan.schedule->rounds[slot.round].transfers[transfer_index];
-  std::byte* memory = nullptr;
-  size_t bytes = 0;
+  absl::Span<std::byte> memory;
   if (IsData(transfer.kind)) {
-    const int64_t elements = plan.lanes.Block(slot.position, transfer.block).count;
-    if (elements == 0) return absl::OkStatus();
-    bytes = static_cast<size_t>(elements) *
-            plan.arithmetic.SizeOfFormat(plan.schedule->FormatOf(transfer.ref));
-    memory = Address(slot, transfer.ref);
+    memory = slot.memory.BytesOf(transfer);
+    if (memory.empty()) return absl::OkStatus();
   }
-  slot.transfers[transfer_index].bytes = bytes;
-  const Rank peer(transfer.peer);
-  const Tag tag = MakeTag(communicator_id_, static_cast<uint64_t>(operation.number),
-                          static_cast<uint64_t>(slot.lane));
+  slot.transfers[transfer_index].bytes = memory.size();
+  const Rank peer = group_.ToTransport(Rank(transfer.peer));
+  const Tag tag = CollectiveTag(communicator_id_, operation.number, slot.lane);
   const uint64_t token = (static_cast<uint64_t>(slot_index) << kTokenSlotShift) | transfer_index;
   if (IsOutgoing(transfer.kind)) {
-    RZ_RETURN_IF_ERROR(
-        transport_->PostSend(peer, tag, absl::MakeConstSpan(memory, bytes), this, token));
-    CountPayload(plan.collective, bytes);
+    RZ_RETURN_IF_ERROR(transport_->PostSend(peer, tag, memory, this, token));
+    CountPayload(plan.collective, memory.size());
   } else {
-    RZ_RETURN_IF_ERROR(transport_->PostRecv(peer, tag, absl::MakeSpan(memory, bytes), this, token));
+    RZ_RETURN_IF_ERROR(transport_->PostRecv(peer, tag, memory, this, token));
   }
   slot.transfers[transfer_index].outstanding = true;
   ++slot.pending;
@@ -272,50 +297,20 @@ void Executor::RunLocalSteps(const LaneSlot& slot) {
   const Plan& plan = operations_[slot.operation].plan;
   const Schedule& schedule = *plan.schedule;
   for (const LocalStep& step : schedule.rounds[slot.round].local) {
-    const int64_t count = plan.lanes.Block(slot.position, step.block).count;
+    const int64_t count = slot.memory.CountOf(step);
     if (count == 0) continue;
     const auto operand = [&](BlockRef ref, bool is_input = false) {
-      return Operand{Address(slot, ref), schedule.FormatOf(ref), is_input};
+      return Operand{slot.memory.AddressOf(ref, step.block), schedule.FormatOf(ref), is_input};
     };
     const bool reduces = step.kind == LocalKind::kReduce || step.kind == LocalKind::kReduceFinish;
     RunLocalStep(step.kind, operand(step.dst), operand(step.a, step.a_is_input),
-                 reduces ? operand(step.b, step.b_is_input) : Operand{},
-                 static_cast<size_t>(count), plan.arithmetic);
+                 reduces ? operand(step.b, step.b_is_input) : Operand{}, static_cast<size_t>(count),
+                 plan.arithmetic);
   }
-}
-
-std::byte* Executor::Address(const LaneSlot& slot, BlockRef ref) const {
-  const RunningOperation& operation = operations_[slot.operation];
-  const Plan& plan = operation.plan;
-  if (ref.place == Place::kScratch) return slot.scratch.data() + plan.SlotOffset(ref.index);
-  const bool input = ref.place == Place::kInput;
-  const bool shard = input ? plan.input_is_shard() : plan.output_is_shard();
-  const int64_t offset = shard ? plan.lanes.ShardOffset(slot.position)
-                               : plan.lanes.Block(slot.position, ref.index).offset;
-  // Inputs are only read; operands of both directions share one type.
-  std::byte* const base = input ? const_cast<std::byte*>(operation.input) : operation.output;
-  return base + static_cast<size_t>(offset) * SizeOf(plan.arithmetic.dtype);
 }
 
 void Executor::CountPayload(Collective collective, size_t bytes) {
-  const int64_t count = static_cast<int64_t>(bytes);
-  switch (collective) {
-    case Collective::kAllReduce:
-      counters_.all_reduce += count;
-      return;
-    case Collective::kReduceScatter:
-      counters_.reduce_scatter += count;
-      return;
-    case Collective::kAllGather:
-      counters_.all_gather += count;
-      return;
-    case Collective::kBroadcast:
-      counters_.broadcast += count;
-      return;
-    case Collective::kBarrier:
-      counters_.control += count;
-      return;
-  }
+  counters_.Of(collective) += static_cast<int64_t>(bytes);
 }
 
 std::string Executor::DescribeOperation(int64_t number) const {
@@ -338,18 +333,17 @@ std::string Executor::DescribeTransfer(const LaneSlot& slot, size_t transfer_ind
 absl::Status Executor::InContext(const LaneSlot& slot, size_t transfer_index,
                                  const absl::Status& status) const {
   const RunningOperation& operation = operations_[slot.operation];
-  return absl::Status(
-      status.code(),
-      absl::StrCat("rank ", transport_->rank().value(), ", ", DescribeOperation(operation.number),
-                   ", lane ", slot.lane, ", round ", slot.round, ", ",
-                   DescribeTransfer(slot, transfer_index), ": ", status.message()));
+  return absl::Status(status.code(),
+                      absl::StrCat(group_.DescribeSelf(), ", ", DescribeOperation(operation.number),
+                                   ", lane ", slot.lane, ", round ", slot.round, ", ",
+                                   DescribeTransfer(slot, transfer_index), ": ", status.message()));
 }
 
 std::string Executor::DescribeWait(int64_t number) const {
   for (const LaneSlot& slot : slots_) {
     if (slot.operation < 0 || operations_[slot.operation].number != number) continue;
     const Plan& plan = operations_[slot.operation].plan;
-    std::string text = absl::StrCat("lane ", slot.lane, " of ", plan.lanes.lane_count(), ", round ",
+    std::string text = absl::StrCat("lane ", slot.lane, " of ", plan.lane_count(), ", round ",
                                     slot.round, " waits:");
     int named = 0;
     for (size_t i = 0; i < slot.transfers.size() && named < kReportedTransfers; ++i) {

@@ -16,12 +16,15 @@
 #include <cstddef>
 #include <cstdint>
 #include <deque>
+#include <functional>
 #include <string>
 #include <vector>
 
 #include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
 #include "absl/synchronization/mutex.h"
+#include "collectives/group.h"
+#include "collectives/lane_memory.h"
 #include "collectives/plan.h"
 #include "collectives/wire_counters.h"
 #include "runtime/memory/memory.h"
@@ -31,11 +34,17 @@ namespace rz {
 
 class Executor final : public CompletionSink {
  public:
-  // The transport outlives the executor; the executor outlives its operations (see idle()).
-  Executor(Transport* transport, uint32_t communicator_id, int lanes_in_flight);
+  // Told once of each operation, when it is over: it may touch the operation's buffers on success.
+  using FinishedCallback = std::function<void(int64_t number, const absl::Status& result)>;
+
+  // The transport outlives the executor; the executor outlives its operations (see idle()). Peers
+  // of schedules are ranks of `group`.
+  Executor(Transport* transport, Group group, uint32_t communicator_id, int lanes_in_flight);
+
+  void set_on_finished(FinishedCallback callback) { on_finished_ = std::move(callback); }
 
   // Starts operation `number` (greater than all before). The executor has not failed. Schedule and
-  // buffers stay until the operation is done.
+  // buffers stay until the operation is done; the plan's offsets need not.
   void Start(int64_t number, const Plan& plan, const void* input, void* output);
 
   // Moves what can be moved; returns how many completions came.
@@ -43,8 +52,15 @@ class Executor final : public CompletionSink {
 
   bool IsDone(int64_t number) const;
 
-  // Of a done operation: OK or the cause of failure.
-  absl::Status ResultOf(int64_t number) const;
+  // All of the operations first .. last are.
+  bool AreDone(int64_t first, int64_t last) const;
+
+  // The first of them that is not done; one of them is not.
+  int64_t FirstRunning(int64_t first, int64_t last) const;
+
+  // Of a done operation, or of several: OK or the cause of failure.
+  absl::Status ResultOf(int64_t number) const { return ResultOf(number, number); }
+  absl::Status ResultOf(int64_t first, int64_t last) const;
 
   // Nothing is under way and the transport holds no memory of ours.
   bool idle() const { return order_.empty() && pending_ == 0; }
@@ -76,7 +92,9 @@ class Executor final : public CompletionSink {
   struct RunningOperation {
     int64_t number = 0;
     Plan plan;
-    const std::byte* input = nullptr;
+    std::vector<int64_t> offsets;  // of the plan's layouts, in v variants
+    std::vector<int64_t> output_offsets;
+    std::byte* input = nullptr;
     std::byte* output = nullptr;
     int64_t next_lane = 0;
     int64_t lanes_done = 0;
@@ -92,7 +110,7 @@ class Executor final : public CompletionSink {
   struct LaneSlot {
     int operation = -1;  // index in operations_; -1: free
     int64_t lane = 0;
-    LaneLayout::Position position;
+    LaneMemory memory;
     size_t round = 0;
     int pending = 0;
     std::vector<TransferState> transfers;  // of the round
@@ -112,7 +130,6 @@ class Executor final : public CompletionSink {
   absl::Status PostTransfer(int slot_index, size_t transfer_index);
   void RunLocalSteps(const LaneSlot& slot);
 
-  std::byte* Address(const LaneSlot& slot, BlockRef ref) const;
   void CountPayload(Collective collective, size_t bytes);
   absl::Status InContext(const LaneSlot& slot, size_t transfer_index,
                          const absl::Status& status) const;
@@ -123,6 +140,7 @@ class Executor final : public CompletionSink {
   void Retire();
 
   Transport* const transport_;
+  const Group group_;
   const uint32_t communicator_id_;
   const int lanes_in_flight_;
 
@@ -134,6 +152,7 @@ class Executor final : public CompletionSink {
   std::vector<int> advancing_;  // the same while they are worked on
   int pending_ = 0;             // transfers the transport holds
 
+  FinishedCallback on_finished_;
   WireCounters counters_;
   absl::Status failure_;
   absl::Status transfer_failure_;  // seen in OnComplete, acted on by Poll

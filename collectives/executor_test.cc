@@ -9,6 +9,7 @@
 #include "absl/status/status.h"
 #include "collectives/plan.h"
 #include "collectives/schedule_cache.h"
+#include "collectives/tags.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "runtime/base/status_matchers.h"
@@ -52,6 +53,7 @@ class ScriptedTransport final : public Transport {
     posts.push_back({false, peer.value(), tag, buffer.size(), sink, token});
     return absl::OkStatus();
   }
+  void CancelReceives(CompletionSink*) override {}
   int Progress() override { return 0; }
   void WaitForEvent(Deadline) override {}
   void Wake() override {}
@@ -91,7 +93,7 @@ class ExecutorTest : public ::testing::Test {
   std::vector<int64_t> LanesPosted() const {
     std::vector<int64_t> lanes;
     for (const ScriptedTransport::Post& post : transport_.posts) {
-      if (post.send) lanes.push_back(static_cast<int64_t>(post.tag & 0xfff));
+      if (post.send) lanes.push_back(static_cast<int64_t>(post.tag & 0xfff) - 1);
     }
     return lanes;
   }
@@ -100,7 +102,7 @@ class ExecutorTest : public ::testing::Test {
 
   ScheduleCache schedules_{Rank(0), kWorld};
   ScriptedTransport transport_;
-  Executor executor_{&transport_, 9, kLanes};
+  Executor executor_{&transport_, Group(transport_), 9, kLanes};
   float shard_[10] = {};
   float whole_[30] = {};
 };
@@ -138,8 +140,8 @@ TEST_F(ExecutorTest, LanesOfAllOperationsTogetherAreBounded) {
 TEST_F(ExecutorTest, TagsNameCommunicatorOperationAndLane) {
   Start(77);
   ASSERT_FALSE(transport_.posts.empty());
-  EXPECT_EQ(transport_.posts.front().tag, MakeTag(9, 77, 0));
-  EXPECT_EQ(transport_.posts.back().tag, MakeTag(9, 77, 1));
+  EXPECT_EQ(transport_.posts.front().tag, CollectiveTag(9, 77, 0));
+  EXPECT_EQ(transport_.posts.back().tag, CollectiveTag(9, 77, 1));
 }
 
 TEST_F(ExecutorTest, PayloadIsCountedWhenItIsHandedOver) {

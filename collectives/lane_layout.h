@@ -3,12 +3,15 @@
 // Each tile of a ChunkLayout is cut crosswise: slice s of every rank's chunk of the tile, at most
 // slice_elements of each, is one lane, and block r of the lane is rank r's part. So a lane is a
 // small collective of its own, its blocks belong to the ranks that own the chunks, and neither
-// slices nor lanes change who owns what.
+// slices nor lanes change who owns what. In a v variant the chunks are of any length, one tile of
+// them, cut the same way.
 #ifndef RINGZERO_COLLECTIVES_LANE_LAYOUT_H_
 #define RINGZERO_COLLECTIVES_LANE_LAYOUT_H_
 
 #include <cstdint>
+#include <limits>
 
+#include "absl/types/span.h"
 #include "collectives/chunk_layout.h"
 #include "runtime/base/types.h"
 
@@ -16,6 +19,9 @@ namespace rz {
 
 class LaneLayout {
  public:
+  // Lanes are whole tiles.
+  static constexpr int64_t kUnsliced = std::numeric_limits<int64_t>::max();
+
   // Where a lane lies.
   struct Position {
     int64_t tile = 0;
@@ -25,11 +31,25 @@ class LaneLayout {
   // slice_elements >= 1.
   LaneLayout(ChunkLayout chunks, int64_t slice_elements);
 
-  const ChunkLayout& chunks() const { return chunks_; }
+  // Rank r's chunk is [offsets[r], offsets[r + 1]): one offset more than there are ranks, from 0
+  // on, never falling. They stay where they are; see Rebase.
+  LaneLayout(absl::Span<const int64_t> offsets, int64_t slice_elements);
+
+  // The offsets of a v variant (none: of chunks), and the same at another place.
+  absl::Span<const int64_t> offsets() const { return offsets_; }
+  void Rebase(absl::Span<const int64_t> offsets) { offsets_ = offsets; }
+
+  int blocks() const { return blocks_; }
+  int64_t count() const { return count_; }
+  int64_t tile_count() const { return tile_count_; }
   int64_t lane_count() const { return lane_count_; }
 
-  // Elements of the largest block of any lane.
+  // Elements of the largest block of any lane, and of all blocks of the largest lane.
   int64_t largest_block() const { return largest_block_; }
+  int64_t largest_lane() const;
+
+  // Every lane's blocks are of one length.
+  bool has_equal_blocks() const;
 
   // lane < lane_count().
   Position At(int64_t lane) const;
@@ -37,12 +57,21 @@ class LaneLayout {
   // Block of `rank`, as a range of the whole space; may be empty.
   Range Block(Position lane, int32_t rank) const;
 
+  // Elements of the blocks [0, block) of the lane together; of all with block == blocks().
+  int64_t ElementsBefore(Position lane, int32_t block) const;
+
   // Where the lane's own block stands in a shard.
   int64_t ShardOffset(Position lane) const;
 
  private:
+  Range Chunk(int64_t tile, int32_t rank) const;
+
   ChunkLayout chunks_;
+  absl::Span<const int64_t> offsets_;
   int64_t slice_elements_;
+  int blocks_;
+  int64_t count_;
+  int64_t tile_count_;
   int64_t lanes_per_tile_ = 0;  // of every tile but the last
   int64_t lane_count_ = 0;
   int64_t largest_block_ = 0;

@@ -20,8 +20,37 @@ inline constexpr int kOperationsWithFullLanes = 4;
 // CommunicatorOptions::id.
 inline constexpr uint32_t kMaxCommunicatorId = 255;
 
-// Broadcasts of more bytes than this many slices go along the chain.
-inline constexpr int64_t kChainBroadcastSlices = 8;
+// What AlgorithmFor takes for a large call.
+inline constexpr int64_t kLargeCallBytes = int64_t{64} << 20;
+
+// Scratch of a lane, as a multiple of slice_bytes: lanes of algorithms that need more slots are cut
+// finer.
+inline constexpr int64_t kScratchSlices = 16;
+
+// Algorithms that cannot be cut into slices carry nothing for which a lane needs more scratch.
+inline constexpr int64_t kMaxUnslicedScratch = int64_t{16} << 20;
+
+// Members of a group of calls are packed into one operation up to this many bytes each, and as many
+// together. Above, copying costs more than the messages saved.
+inline constexpr int64_t kMaxPackedCall = int64_t{16} << 10;
+inline constexpr int64_t kMaxPackedTotal = int64_t{256} << 10;
+
+// A schedule's first message to a neighbour travels with the call's descriptor up to this many
+// bytes.
+inline constexpr size_t kMaxPayloadWithCall = 4032;
+
+// Calls that may be under way before the tables of the control channel grow.
+inline constexpr size_t kInitialCallWindow = 8;
+
+// An error of a transfer is mostly the echo of something else: how long the verdict that explains
+// it is waited for, and how long a verdict is given to leave for the other ranks.
+inline constexpr absl::Duration kVerdictWait = absl::Seconds(1);
+
+// Operations in a flight record's file, at most.
+inline constexpr int kMaxFlightEntries = 1 << 20;
+
+// How long a communicator that ends waits to hear that its neighbours have made its last calls.
+inline constexpr absl::Duration kCatchUpWait = absl::Seconds(2);
 
 // How long a failed communicator waits for its transport to give memory back (transports promise a
 // second).

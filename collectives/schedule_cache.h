@@ -1,5 +1,5 @@
 // This rank's schedules, built once each. They do not depend on counts or dtypes, so there are few:
-// one a collective, algorithm and format of partial sums, and one a root for broadcasts.
+// one a collective, algorithm and format of partial sums, and one a root where there is a root.
 #ifndef RINGZERO_COLLECTIVES_SCHEDULE_CACHE_H_
 #define RINGZERO_COLLECTIVES_SCHEDULE_CACHE_H_
 
@@ -15,7 +15,7 @@
 namespace rz {
 
 // Rank `rank`'s schedule; `algorithm` is one of those known for `collective`. `partials` matters to
-// reductions, `root` to broadcasts.
+// reductions, `root` to collectives that have one.
 Schedule BuildSchedule(Collective collective, Algorithm algorithm, Format partials, int32_t rank,
                        int32_t world, int32_t root);
 

@@ -1,10 +1,12 @@
 // Bytes this rank has handed to its transport, by collective. Payload is what the closed formulas
 // speak of ((N-1) * chunk * bytes of the wire's element for a ring); control messages (barriers,
-// descriptors) are counted apart.
+// descriptors, headers of point-to-point messages) are counted apart.
 #ifndef RINGZERO_COLLECTIVES_WIRE_COUNTERS_H_
 #define RINGZERO_COLLECTIVES_WIRE_COUNTERS_H_
 
 #include <cstdint>
+
+#include "collectives/collective.h"
 
 namespace rz {
 
@@ -13,10 +15,44 @@ struct WireCounters {
   int64_t reduce_scatter = 0;
   int64_t all_gather = 0;
   int64_t broadcast = 0;
+  int64_t reduce = 0;
+  int64_t all_to_all = 0;
+  int64_t gather = 0;
+  int64_t scatter = 0;
+  int64_t messages = 0;  // point to point
   int64_t control = 0;
 
-  int64_t payload() const { return all_reduce + reduce_scatter + all_gather + broadcast; }
+  int64_t payload() const {
+    return all_reduce + reduce_scatter + all_gather + broadcast + reduce + all_to_all + gather +
+           scatter + messages;
+  }
+
+  int64_t& Of(Collective collective);
 };
+
+inline int64_t& WireCounters::Of(Collective collective) {
+  switch (collective) {
+    case Collective::kAllReduce:
+      return all_reduce;
+    case Collective::kReduceScatter:
+      return reduce_scatter;
+    case Collective::kAllGather:
+      return all_gather;
+    case Collective::kBroadcast:
+      return broadcast;
+    case Collective::kReduce:
+      return reduce;
+    case Collective::kAllToAll:
+      return all_to_all;
+    case Collective::kGather:
+      return gather;
+    case Collective::kScatter:
+      return scatter;
+    case Collective::kBarrier:
+      return control;
+  }
+  return control;
+}
 
 }  // namespace rz
 

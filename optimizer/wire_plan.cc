@@ -26,10 +26,11 @@ WirePlan PlanWire(ZeroStage stage, int world, int64_t padded_elements, DType dty
 
 absl::StatusOr<DType> ReduceWireType(std::string_view algorithm, DType dtype) {
   if (algorithm.starts_with("pairwise")) return dtype;
-  // "ring (float32 partial sums; ...)"
+  // "ring (float32 partial sums; ...)", and halving, which sends as many blocks
   const size_t begin = algorithm.find('(') + 1;
   const size_t end = algorithm.find(" partial sums");
-  if (algorithm.starts_with("ring") && begin < end && end != std::string_view::npos) {
+  const bool least_blocks = algorithm.starts_with("ring") || algorithm.starts_with("halving");
+  if (least_blocks && begin < end && end != std::string_view::npos) {
     const std::optional<DType> wire = ParseDType(algorithm.substr(begin, end - begin));
     if (wire) return *wire;
   }

@@ -1,0 +1,52 @@
+// Call: one collective call as the caller gave it. The methods of Communicator make one of their
+// arguments; StartGroup takes several.
+#ifndef RINGZERO_COLLECTIVES_CALL_H_
+#define RINGZERO_COLLECTIVES_CALL_H_
+
+#include <cstdint>
+#include <optional>
+
+#include "absl/types/span.h"
+#include "collectives/collective.h"
+#include "collectives/kernels/reduce_kernel.h"
+#include "runtime/base/dtype.h"
+#include "runtime/base/types.h"
+
+namespace rz {
+
+// What a call may say beside its buffers. All ranks say the same.
+struct CallOptions {
+  // Elements of one rank's chunk in a tile; 0: one tile of everything (see ChunkLayout). Of
+  // all_reduce, reduce_scatter, all_gather, gather and scatter; none of the v variants.
+  int64_t tile_chunk = 0;
+
+  // How sums round, if not as the communicator's options say.
+  std::optional<NumericMode> numeric_mode = std::nullopt;
+
+  // Of ReduceOp::kPremulSum.
+  PremulFactor premul = {};
+};
+
+struct Call {
+  Collective collective = Collective::kBarrier;
+  const void* send = nullptr;  // of a broadcast: the buffer, like recv
+  void* recv = nullptr;
+
+  // Elements: of the whole buffer that is reduced, spread or put together; of all_to_all: for each
+  // rank. The v variants have `counts` instead.
+  int64_t count = 0;
+  DType dtype = DType::kFloat32;
+  ReduceOp op = ReduceOp::kSum;
+  Rank root = Rank(0);
+  CallOptions options = {};
+
+  // V variants: one count a rank; of all_to_all_v what goes to each rank, and in recv_counts what
+  // comes from each. Read during the call only.
+  bool has_counts = false;
+  absl::Span<const int64_t> counts = {};
+  absl::Span<const int64_t> recv_counts = {};
+};
+
+}  // namespace rz
+
+#endif  // RINGZERO_COLLECTIVES_CALL_H_

@@ -1,0 +1,60 @@
+#include "collectives/communicator_ids.h"
+
+#include <map>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/strings/str_cat.h"
+#include "absl/synchronization/mutex.h"
+
+namespace rz {
+namespace {
+
+struct Registry {
+  absl::Mutex mutex;
+  std::map<const Transport*, CommunicatorIdsInUse> of ABSL_GUARDED_BY(mutex);
+};
+
+Registry& TheRegistry() {
+  static Registry* const registry = new Registry;
+  return *registry;
+}
+
+bool IsEmpty(const CommunicatorIdSet& set) {
+  for (uint64_t word : set.words) {
+    if (word != 0) return false;
+  }
+  return true;
+}
+
+}  // namespace
+
+absl::Status ClaimCommunicatorId(const Transport* transport, uint32_t id) {
+  Registry& registry = TheRegistry();
+  absl::MutexLock lock(&registry.mutex);
+  CommunicatorIdsInUse& ids = registry.of[transport];
+  if (ids.taken.Has(id)) {
+    return absl::AlreadyExistsError(
+        absl::StrCat("communicator id ", id,
+                     " is taken on this transport: give each communicator its own, or split one"));
+  }
+  ids.taken.Add(id);
+  ids.next = (id + 1) % (kMaxCommunicatorId + 1);
+  return absl::OkStatus();
+}
+
+void ReleaseCommunicatorId(const Transport* transport, uint32_t id) {
+  Registry& registry = TheRegistry();
+  absl::MutexLock lock(&registry.mutex);
+  const auto at = registry.of.find(transport);
+  at->second.taken.Remove(id);
+  if (IsEmpty(at->second.taken)) registry.of.erase(at);
+}
+
+CommunicatorIdsInUse CommunicatorIdsOf(const Transport* transport) {
+  Registry& registry = TheRegistry();
+  absl::MutexLock lock(&registry.mutex);
+  const auto at = registry.of.find(transport);
+  return at == registry.of.end() ? CommunicatorIdsInUse() : at->second;
+}
+
+}  // namespace rz

@@ -1,0 +1,107 @@
+// The inside of Communicator: where calls become operations. communicator.cc has its life,
+// communicator_calls.cc what makes calls of arguments, communicator_split.cc the split.
+//
+//   Start(call)     checks the call, plans it and begins it
+//   Begin           gives an operation its number and starts it, everything known
+//   OnFinished      an operation is over
+#ifndef RINGZERO_COLLECTIVES_COMMUNICATOR_IMPL_H_
+#define RINGZERO_COLLECTIVES_COMMUNICATOR_IMPL_H_
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/types/span.h"
+#include "collectives/call.h"
+#include "collectives/communicator.h"
+#include "collectives/executor.h"
+#include "collectives/group.h"
+#include "collectives/packed_calls.h"
+#include "collectives/plan.h"
+#include "collectives/point_to_point.h"
+#include "collectives/schedule_cache.h"
+#include "collectives/selection.h"
+
+namespace rz {
+
+class Communicator::Impl {
+ public:
+  // options.id is claimed already, and released by the destructor.
+  Impl(Transport* transport, Group group, CommunicatorOptions options, WantedAlgorithms wanted);
+  ~Impl();
+
+  static absl::StatusOr<std::unique_ptr<Impl>> Create(Transport* transport, Group group,
+                                                      CommunicatorOptions options);
+
+  Transport* transport() const { return transport_; }
+  const Group& group() const { return group_; }
+  const CommunicatorOptions& options() const { return options_; }
+  const Selector& selector() const { return selector_; }
+  Executor& executor() { return *executor_; }
+  const WireCounters& wire_counters();
+
+  absl::StatusOr<Operation> Start(const Call& call);
+  absl::StatusOr<Operation> StartGroup(absl::Span<const Call> calls);
+  absl::StatusOr<Operation> StartMessage(bool is_send, void* buffer, int64_t count, DType dtype,
+                                         Rank peer);
+
+  int Poll();
+  bool IsDone(const Operation& operation) const;
+  absl::Status ResultOf(const Operation& operation) const;
+  absl::Status Wait(const Operation& operation, absl::Duration timeout);
+  absl::Status status() const;
+
+  NumericMode ModeOf(const CallOptions& call) const {
+    return call.numeric_mode.value_or(options_.numeric_mode);
+  }
+  Request RequestOf(const Call& call) const;
+
+ private:
+  // A pack of calls whose operation may be under way.
+  struct Pack {
+    int64_t number = -1;  // of the operation; -1: free
+    PackedCalls calls;
+  };
+
+  // The plan of a checked call. Its layouts of v variants refer to offsets_ and recv_offsets_.
+  absl::StatusOr<Plan> MakePlan(const Call& call);
+  absl::StatusOr<Plan> MakePlan(const Call& call, Algorithm algorithm);
+  void SetLayouts(const Call& call, const AlgorithmTraits& traits, Plan& plan);
+
+  int64_t Begin(const Call& call, const Plan& plan);
+  void OnFinished(int64_t number, const absl::Status& result);
+
+  // Starts calls[first ...] as one or alone, and returns how many that were.
+  absl::StatusOr<size_t> BeginNextOfGroup(absl::Span<const Call> calls, size_t first);
+  absl::Status BeginPack(absl::Span<const Call> calls, Algorithm algorithm);
+  size_t PackLength(absl::Span<const Call> calls, size_t first);
+  Pack& FreePack();
+
+  bool idle() const { return executor_->idle() && messages_->idle(); }
+  absl::Status DeadlineError(const Operation& operation, absl::Duration timeout) const;
+  Deadline DrainDeadline();
+  void Drain();
+
+  Transport* const transport_;
+  const Group group_;
+  const CommunicatorOptions options_;
+  const Selector selector_;
+  ScheduleCache schedules_;
+  std::unique_ptr<Executor> executor_;
+  std::unique_ptr<PointToPoint> messages_;
+  std::vector<std::unique_ptr<Pack>> packs_;
+  std::vector<Algorithm> group_algorithms_;  // of the calls of the group that is starting
+  std::vector<int64_t> offsets_;
+  std::vector<int64_t> recv_offsets_;
+  WireCounters counters_;
+  int64_t next_number_ = 0;
+  std::optional<Deadline> drain_deadline_;  // of the steady clock, from the failure on
+};
+
+}  // namespace rz
+
+#endif  // RINGZERO_COLLECTIVES_COMMUNICATOR_IMPL_H_

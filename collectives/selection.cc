@@ -1,0 +1,192 @@
+#include "collectives/selection.h"
+
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+#include "collectives/limits.h"
+#include "runtime/base/status_macros.h"
+
+namespace rz {
+namespace {
+
+int64_t DivideUp(int64_t a, int64_t b) { return a / b + (a % b == 0 ? 0 : 1); }
+
+int64_t SlotsOf(Footprint footprint, int64_t world) {
+  switch (footprint) {
+    case Footprint::kConstant:
+      return 1;
+    case Footprint::kWorld:
+      return 2 * world;
+    case Footprint::kWorldSquared:
+      return world * world;
+  }
+  return 1;
+}
+
+// Elements of all blocks together.
+int64_t TotalElements(const Request& request, int world) {
+  if (request.collective == Collective::kAllToAll && !request.has_counts) {
+    return request.count * world;
+  }
+  return request.count;
+}
+
+// A tie goes to the one that comes first in the table.
+bool Cheaper(const Candidate& a, const Candidate& b) {
+  if (a.excluded.empty() != b.excluded.empty()) return a.excluded.empty();
+  return a.excluded.empty() && a.predicted < b.predicted;
+}
+
+}  // namespace
+
+Algorithm Explanation::algorithm() const {
+  const auto chosen = std::find_if(candidates.begin(), candidates.end(),
+                                   [](const Candidate& candidate) { return candidate.chosen; });
+  return chosen->algorithm;
+}
+
+int64_t Selector::SliceElements(const AlgorithmTraits& traits, DType dtype) const {
+  const auto size = static_cast<int64_t>(SizeOf(dtype));
+  const int64_t slice = static_cast<int64_t>(slice_bytes_) / size;
+  const int64_t shared_by =
+      std::max<int64_t>(1, SlotsOf(traits.footprint, world_) / kScratchSlices);
+  return std::max<int64_t>(1, slice / shared_by);
+}
+
+int64_t Selector::BlockElements(const AlgorithmTraits& traits, const Request& request) const {
+  if (request.collective == Collective::kBarrier) return 0;
+  if (traits.one_block) return request.count;
+  if (request.has_counts) return request.largest_count;
+  return DivideUp(TotalElements(request, world_), world_);
+}
+
+absl::Duration Selector::Predict(const AlgorithmTraits& traits, const Request& request) const {
+  const auto size = static_cast<int64_t>(SizeOf(request.dtype));
+  const int64_t block = BlockElements(traits, request);
+  int64_t in_tile = block;
+  if (request.tile_chunk > 0 && !traits.one_block) in_tile = std::min(block, request.tile_chunk);
+  const int64_t slice =
+      traits.unsliced ? in_tile : std::min(in_tile, SliceElements(traits, request.dtype));
+  const Format partials = PartialsOf(traits.algorithm, request.dtype, request.mode);
+  CostShape shape;
+  shape.block_bytes = block * size;
+  shape.slice_bytes = slice * size;
+  shape.lanes = slice == 0 ? 1 : DivideUp(block, slice);
+  shape.accumulator_ratio =
+      static_cast<double>(SizeOf(AccumulatorOf(request.dtype))) / static_cast<double>(size);
+  return PredictTime(traits.cost(world_, partials), shape, ConstantsOf(link_));
+}
+
+std::string_view Selector::WhyNot(const AlgorithmTraits& traits, const Request& request) const {
+  if (traits.equal_blocks && request.has_counts) {
+    return "it needs blocks of one length, and a v variant has any";
+  }
+  if (traits.equal_blocks && request.collective != Collective::kAllToAll &&
+      TotalElements(request, world_) % world_ != 0) {
+    return "it needs blocks of one length, and the count leaves a remainder";
+  }
+  if (traits.unsliced && traits.footprint != Footprint::kConstant) {
+    const int64_t scratch = BlockElements(traits, request) *
+                            static_cast<int64_t>(SizeOf(request.dtype)) *
+                            SlotsOf(traits.footprint, world_);
+    if (scratch > kMaxUnslicedScratch) {
+      return "it cannot be cut into slices, and its scratch would be too large";
+    }
+  }
+  return "";
+}
+
+std::string_view Selector::WhyNotChosen(const AlgorithmTraits& traits,
+                                        const Request& request) const {
+  if (!traits.canonical && request.mode == NumericMode::kDeterministic &&
+      OrderMatters(request.dtype, request.op)) {
+    return "its order of summation is not that of deterministic mode";
+  }
+  if (traits.footprint == Footprint::kWorldSquared && request.tile_chunk > 0) {
+    return "it sends more than the least bytes, and a call in tiles is about bytes";
+  }
+  return WhyNot(traits, request);
+}
+
+absl::StatusOr<Algorithm> Selector::Choose(const Request& request) const {
+  const std::optional<Algorithm>& wanted = wanted_[static_cast<size_t>(request.collective)];
+  if (wanted.has_value()) {
+    const AlgorithmTraits& traits = TraitsOf(request.collective, *wanted);
+    RZ_RETURN_IF_ERROR(CheckMode(traits, request.mode));
+    const std::string_view why_not = WhyNot(traits, request);
+    if (why_not.empty()) return *wanted;
+    return absl::InvalidArgumentError(absl::StrCat(
+        std::string(NameOf(*wanted)), " is asked for and cannot carry this ",
+        std::string(NameOf(request.collective)), request.has_counts ? "_v" : "", " of ",
+        request.count, " ", std::string(NameOf(request.dtype)), ": ", std::string(why_not)));
+  }
+  const AlgorithmTraits* best = nullptr;
+  absl::Duration least;
+  for (const AlgorithmTraits& traits : AllAlgorithms()) {
+    if (traits.collective != request.collective || !WhyNotChosen(traits, request).empty()) {
+      continue;
+    }
+    const absl::Duration predicted = Predict(traits, request);
+    if (best != nullptr && predicted >= least) continue;
+    best = &traits;
+    least = predicted;
+  }
+  return best->algorithm;
+}
+
+std::string Selector::Describe(Collective collective, DType dtype, NumericMode mode) const {
+  const Request request = {.collective = collective,
+                           .dtype = dtype,
+                           .count = kLargeCallBytes / static_cast<int64_t>(SizeOf(dtype)),
+                           .mode = mode};
+  const absl::StatusOr<Explanation> explained = Explain(request);
+  if (!explained.ok()) return std::string(explained.status().message());
+  const Algorithm algorithm = explained->algorithm();
+  std::string text(NameOf(algorithm));
+  if (IsReduction(collective)) {
+    const bool wide = PartialsOf(algorithm, dtype, mode) == Format::kAccumulator;
+    const std::string type(NameOf(dtype));
+    const std::string sums(NameOf(wide ? AccumulatorOf(dtype) : dtype));
+    const bool inputs_travel = algorithm == Algorithm::kPairwise ||
+                               algorithm == Algorithm::kBruck || algorithm == Algorithm::kDirect;
+    absl::StrAppend(&text, " (",
+                    inputs_travel ? absl::StrCat(type, " inputs, ", sums, " sums")
+                                  : absl::StrCat(sums, " partial sums"));
+    return absl::StrCat(text, "; ", explained->reason, ")");
+  }
+  if (explained->candidates.size() == 1) return text;
+  return absl::StrCat(text, " (", explained->reason, ")");
+}
+
+absl::StatusOr<Explanation> Selector::Explain(const Request& request) const {
+  RZ_ASSIGN_OR_RETURN(const Algorithm chosen, Choose(request));
+  const bool wanted = wanted_[static_cast<size_t>(request.collective)].has_value();
+  Explanation explanation;
+  for (const AlgorithmTraits& traits : AllAlgorithms()) {
+    if (traits.collective != request.collective) continue;
+    Candidate candidate;
+    candidate.algorithm = traits.algorithm;
+    candidate.chosen = traits.algorithm == chosen;
+    candidate.excluded = WhyNotChosen(traits, request);
+    candidate.predicted = Predict(traits, request);
+    explanation.candidates.push_back(candidate);
+  }
+  std::stable_sort(explanation.candidates.begin(), explanation.candidates.end(), Cheaper);
+  explanation.reason = wanted ? "as asked for"
+                       : explanation.candidates.size() == 1
+                           ? "the only one"
+                           : absl::StrCat("least predicted time over ", std::string(NameOf(link_)));
+  explanation.text = absl::StrCat(std::string(NameOf(request.collective)), " of ", request.count,
+                                  " ", std::string(NameOf(request.dtype)), " on ", world_,
+                                  " ranks, ", std::string(NameOf(request.mode)), ": ",
+                                  std::string(NameOf(chosen)), " (", explanation.reason, ")\n");
+  for (const Candidate& candidate : explanation.candidates) {
+    absl::StrAppend(
+        &explanation.text, candidate.chosen ? "* " : "  ", std::string(NameOf(candidate.algorithm)),
+        ": ", absl::FormatDuration(absl::Trunc(candidate.predicted, absl::Nanoseconds(100))),
+        candidate.excluded.empty() ? "" : "; not chosen: ", std::string(candidate.excluded), "\n");
+  }
+  return explanation;
+}
+
+}  // namespace rz

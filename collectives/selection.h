@@ -1,0 +1,89 @@
+// Which algorithm carries a call, and why: the cheapest by the cost model among those that can, or
+// the one that RZ_ALGO asks for. All ranks choose alike: nothing goes in but what they share.
+#ifndef RINGZERO_COLLECTIVES_SELECTION_H_
+#define RINGZERO_COLLECTIVES_SELECTION_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "collectives/algorithm.h"
+#include "collectives/collective.h"
+#include "collectives/cost_model.h"
+#include "runtime/base/dtype.h"
+
+namespace rz {
+
+// What the choice depends on.
+struct Request {
+  Collective collective = Collective::kBarrier;
+  DType dtype = DType::kFloat32;
+  ReduceOp op = ReduceOp::kSum;  // of reductions
+  int64_t count = 0;             // as in Call; of a v variant the sum of the counts
+  int64_t tile_chunk = 0;
+  NumericMode mode = NumericMode::kDeterministic;
+
+  // A v variant. all_to_all_v's counts are each rank's own, so its choice does not look at them.
+  bool has_counts = false;
+  int64_t largest_count = 0;
+};
+
+// An algorithm that was considered.
+struct Candidate {
+  Algorithm algorithm = Algorithm::kRing;
+  bool chosen = false;
+  std::string_view excluded;  // "": may be chosen; otherwise why not
+  absl::Duration predicted;
+};
+
+// What Communicator::Explain returns.
+struct Explanation {
+  std::vector<Candidate> candidates;  // cheapest first, the excluded ones last
+  std::string reason;                 // of the choice
+  std::string text;                   // all of it, several lines
+
+  Algorithm algorithm() const;
+};
+
+class Selector {
+ public:
+  Selector(int world, size_t slice_bytes, LinkKind link, WantedAlgorithms wanted)
+      : world_(world), slice_bytes_(slice_bytes), link_(link), wanted_(wanted) {}
+
+  // Allocates nothing.
+  //   InvalidArgument  the algorithm that is asked for cannot carry this call; the message names
+  //                    both and says why
+  absl::StatusOr<Algorithm> Choose(const Request& request) const;
+
+  //   InvalidArgument  as Choose
+  absl::StatusOr<Explanation> Explain(const Request& request) const;
+
+  // The choice for a large reduction, or whatever else, for people: "pairwise (bfloat16 inputs,
+  // float32 sums; least predicted time over shared memory)".
+  std::string Describe(Collective collective, DType dtype, NumericMode mode) const;
+
+  // Elements of a lane's blocks when `algorithm` carries the request, so that scratch is bounded.
+  int64_t SliceElements(const AlgorithmTraits& traits, DType dtype) const;
+
+ private:
+  // "" where it can carry the request; where it may also be chosen unasked.
+  std::string_view WhyNot(const AlgorithmTraits& traits, const Request& request) const;
+  std::string_view WhyNotChosen(const AlgorithmTraits& traits, const Request& request) const;
+  absl::Duration Predict(const AlgorithmTraits& traits, const Request& request) const;
+  int64_t BlockElements(const AlgorithmTraits& traits, const Request& request) const;
+
+  int world_;
+  size_t slice_bytes_;
+  LinkKind link_;
+  WantedAlgorithms wanted_;
+};
+
+}  // namespace rz
+
+#endif  // RINGZERO_COLLECTIVES_SELECTION_H_
