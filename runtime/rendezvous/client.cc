@@ -109,6 +109,10 @@ class GrpcClient : public RendezvousClient {
     member_.set_incarnation(request.incarnation());
     RZ_RETURN_IF_ERROR(ReadAddresses(options, response));
     watcher_ = std::thread([this] { WatchForVerdict(); });
+    // From here on the server notices when this process dies. The watcher says one or the other.
+    MutexLock lock(&mutex_);
+    changed_.WaitFor(&mutex_, absl::InfiniteDuration(),
+                     [this] { return watching_ || verdict_.has_value(); });
     return absl::OkStatus();
   }
 
@@ -174,7 +178,7 @@ class GrpcClient : public RendezvousClient {
 
   std::optional<absl::Status> WaitForVerdict(absl::Duration timeout) override {
     MutexLock lock(&mutex_);
-    decided_.WaitFor(&mutex_, timeout, [this] { return verdict_.has_value(); });
+    changed_.WaitFor(&mutex_, timeout, [this] { return verdict_.has_value(); });
     return verdict_;
   }
 
@@ -222,10 +226,11 @@ class GrpcClient : public RendezvousClient {
     pb::WatchRequest request;
     *request.mutable_member() = member_;
     pb::WatchResponse response;
-    const absl::Status status = connection_->Call(
-        Deadline::InfiniteFuture(), [&](Connection::Stub& stub, grpc::ClientContext* context) {
-          return stub.Watch(context, request, &response);
-        });
+    const absl::Status status = connection_->Watch(request, &response, [this] {
+      MutexLock lock(&mutex_);
+      watching_ = true;
+      changed_.NotifyAll();
+    });
     if (status.code() == absl::StatusCode::kCancelled) return;
     if (!status.ok()) {
       SetVerdict(
@@ -241,7 +246,7 @@ class GrpcClient : public RendezvousClient {
     {
       MutexLock lock(&mutex_);
       verdict_ = verdict;
-      decided_.NotifyAll();
+      changed_.NotifyAll();
       callback = std::move(callback_);
     }
     if (callback != nullptr) callback(verdict);
@@ -253,7 +258,8 @@ class GrpcClient : public RendezvousClient {
   std::thread watcher_;
 
   Mutex mutex_;
-  CondVar decided_;  // verdict_ is there
+  CondVar changed_;  // watching_ or verdict_
+  bool watching_ ABSL_GUARDED_BY(mutex_) = false;
   bool left_ ABSL_GUARDED_BY(mutex_) = false;
   bool failed_ ABSL_GUARDED_BY(mutex_) = false;                    // has reported its own failure
   std::map<std::string, int64_t> passes_ ABSL_GUARDED_BY(mutex_);  // of barriers, by id

@@ -38,7 +38,8 @@ struct RendezvousClientOptions {
 // A rank that has joined. Thread-safe. A thread of its own waits for the verdict.
 class RendezvousClient {
  public:
-  // Waits until all ranks have come. A connection that breaks meanwhile is made anew.
+  // Waits until all ranks have come. A connection that breaks meanwhile is made anew. From its
+  // return on the server notices when this process dies, and tells the others.
   //   InvalidArgument   options.address is no HOST:PORT; also as Membership::Join
   //   Unavailable       the server cannot be reached (the message has its address and the time
   //                     waited), or a rank failed before all had come

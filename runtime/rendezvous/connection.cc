@@ -17,6 +17,8 @@
 namespace rz {
 namespace {
 
+namespace pb = ::ringzero::rendezvous::v1;
+
 constexpr absl::Duration kFirstBackoff = absl::Milliseconds(100);
 constexpr absl::Duration kLongestBackoff = absl::Seconds(2);
 // Stop is noticed at least this often while a connection is waited for.
@@ -124,6 +126,25 @@ absl::Status Connection::Call(Deadline deadline, const CallFunction& call) {
     if (!Pause(backoff)) return absl::CancelledError("the client was closed");
     backoff = std::min(2 * backoff, kLongestBackoff);
   }
+}
+
+absl::Status Connection::Watch(const pb::WatchRequest& request, pb::WatchResponse* response,
+                               const std::function<void()>& on_open) {
+  return Call(Deadline::InfiniteFuture(), [&](Stub& stub, grpc::ClientContext* context) {
+    grpc::CompletionQueue queue;
+    grpc::Status status;
+    const auto call = stub.PrepareAsyncWatch(context, request, &queue);
+    call->StartCall();
+    void* tag = nullptr;
+    bool ok = false;
+    // The server sends it at once; the answer comes when the job has an end.
+    call->ReadInitialMetadata(nullptr);
+    queue.Next(&tag, &ok);
+    if (ok) on_open();
+    call->Finish(response, &status, nullptr);
+    queue.Next(&tag, &ok);
+    return status;
+  });
 }
 
 void Connection::Stop() {

@@ -39,6 +39,12 @@ class Connection {
   //   otherwise    what the server answered
   absl::Status Call(Deadline deadline, const CallFunction& call);
 
+  // As Call, for the Watch, which has no deadline. `on_open` is called each time the server has got
+  // the call, from within this one.
+  absl::Status Watch(const ringzero::rendezvous::v1::WatchRequest& request,
+                     ringzero::rendezvous::v1::WatchResponse* response,
+                     const std::function<void()>& on_open);
+
   // Ends every call, now and from now on.
   void Stop();
 

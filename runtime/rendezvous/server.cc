@@ -67,7 +67,10 @@ class GrpcService : public pb::Rendezvous::CallbackService {
                                   const pb::WatchRequest* request,
                                   pb::WatchResponse* response) override {
     // Lasts as long as the job, so without a deadline; the members of a job bound their number.
-    return Serve(context, &RpcHandler::Watch, request, response, /*needs_deadline=*/false);
+    auto* const call =
+        Serve(context, &RpcHandler::Watch, request, response, /*needs_deadline=*/false);
+    call->StartSendInitialMetadata();
+    return call;
   }
   grpc::ServerUnaryReactor* Barrier(grpc::CallbackServerContext* context,
                                     const pb::BarrierRequest* request,

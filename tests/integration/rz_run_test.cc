@@ -183,9 +183,10 @@ TEST(RzRunTest, ASignalGoesToAllRanks) {
 }
 
 TEST(RzRunTest, AnInterruptThatEndsTheRanksIsTheExitCode) {
-  Subprocess run(Shell(2, "echo ready; sleep 1000"));
-  ASSERT_TRUE(run.WaitForOutput("[0] ready"));
-  ASSERT_TRUE(run.WaitForOutput("[1] ready"));
+  // No shell: one that is about to run a program may lose the signal.
+  Subprocess run(RzRun({"-n", "2", "--grace", "1000", "--", Worker(), "wait"}));
+  ASSERT_TRUE(run.WaitForOutput("[0] rank 0 of 2 has joined"));
+  ASSERT_TRUE(run.WaitForOutput("[1] rank 1 of 2 has joined"));
   run.Signal(SIGINT);
   EXPECT_EQ(EndOf(run), 128 + SIGINT);
 }
