@@ -1,0 +1,86 @@
+// Random collective calls with what they must leave, for tests over any transport: drawn from a
+// seed, so that every rank draws the same ones.
+#ifndef RINGZERO_COLLECTIVES_TESTING_COLLECTIVE_CASE_H_
+#define RINGZERO_COLLECTIVES_TESTING_COLLECTIVE_CASE_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "collectives/communicator.h"
+#include "collectives/testing/oracle.h"
+#include "runtime/base/dtype.h"
+
+namespace rz::testing {
+
+// What one call is, on every rank.
+struct CollectiveCase {
+  Collective collective = Collective::kBarrier;
+  bool has_counts = false;
+  DType dtype = DType::kFloat32;
+  ReduceOp op = ReduceOp::kSum;
+  int64_t count = 0;
+  std::vector<std::vector<int64_t>> counts;  // v: [0][rank]; all_to_all_v: [source][destination]
+  int64_t tile_chunk = 0;
+  int root = 0;
+  NumericMode mode = NumericMode::kDeterministic;
+  PremulFactor premul;
+  bool in_place = false;
+  size_t misalignment = 0;  // of the buffers, in bytes
+  uint64_t seed = 0;        // of the inputs
+
+  std::string ToString() const;
+};
+
+// A job's options and its calls.
+struct JobCase {
+  uint64_t seed = 0;
+  int world = 1;
+  CommunicatorOptions options;
+  std::vector<CollectiveCase> calls;
+
+  std::string ToString() const;
+};
+
+// `largest_count`: of elements, about.
+JobCase DrawJobCase(uint64_t seed, int world, int64_t largest_count);
+
+// One rank's part: memory with guards around it, where its buffers lie, what must be there at the
+// end.
+class RankCall {
+ public:
+  RankCall(const CollectiveCase& call, int world, int rank, Bytes send, Bytes expected);
+
+  absl::StatusOr<Operation> Start(Communicator& comm);
+
+  // "" where everything is as it must be.
+  std::string Check() const;
+
+  // What the call has left.
+  Bytes Result() const;
+
+ private:
+  const CollectiveCase& call_;
+  int rank_;
+  Bytes send_;
+  Bytes expected_;
+  bool shares_memory_ = false;  // in place on this rank
+  size_t send_at_ = 0;
+  size_t recv_at_ = 0;
+  Bytes memory_;
+  std::vector<int64_t> counts_;
+  std::vector<int64_t> recv_counts_;
+};
+
+// Every rank's. `options` are the communicators': they say which algorithm is used, and with it
+// where sums round. Where the order of a sum is nobody's promise, inputs are such that any order
+// gives the same bits. `call` outlives the result.
+std::vector<std::unique_ptr<RankCall>> MakeRankCalls(const CollectiveCase& call, int world,
+                                                     const CommunicatorOptions& options);
+
+}  // namespace rz::testing
+
+#endif  // RINGZERO_COLLECTIVES_TESTING_COLLECTIVE_CASE_H_
