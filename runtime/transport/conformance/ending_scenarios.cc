@@ -66,6 +66,24 @@ Script EverybodyAborts(const Context& c) {
   return script.Poll(static_cast<int>(c.seed % 3)).Abort(kCause).WaitAll();
 }
 
+// Large messages are half sent when rank 0 gives up.
+Script AbortInMidTransfer(const Context& c) {
+  Script script;
+  MeetEverybody(script, c);
+  const auto exchange = [&script](int peer, const Outcome& end) {
+    for (Tag tag : {1, 2}) {
+      script.Receive(peer, tag, 8 * kMiB, tag).Ends({kOk, end});
+      script.Send(peer, tag, 8 * kMiB, tag).Ends({kOk, end});
+    }
+  };
+  if (c.rank == 0) {
+    for (int peer = 1; peer < c.world; ++peer) exchange(peer, kAborted);
+    return script.Poll(static_cast<int>(c.seed * 10)).Abort(kCause).WaitAll();
+  }
+  exchange(0, LostRank(0));
+  return script.WaitAll();
+}
+
 Script FirstCauseWins(const Context& c) {
   Script script;
   LeaveInFlight(script, c.rank, {kAborted});
@@ -162,6 +180,7 @@ std::vector<Scenario> EndingScenarios() {
       {"AbortInFlight", {1, 2, 3}, 0, abort(false)},
       {"AbortFromThread", {1, 2, 3}, kRealTime, abort(true)},
       {"EverybodyAborts", {2, 3, 5}, 0, EverybodyAborts, /*random=*/true},
+      {"AbortInMidTransfer", {2, 3}, kReportsPeerAbort, AbortInMidTransfer, /*random=*/true},
       {"FirstCauseWins", {1, 2}, 0, FirstCauseWins},
       {"BadArguments", {1, 2}, 0, BadArguments},
       {"WakeWakes", {1, 2}, kRealTime, WakeWakes},

@@ -5,9 +5,9 @@
 //   2. What had arrived before is taken in first: a goodbye may be among it. When UCX has nothing
 //      more to do, the peer is kDead.
 //   3. Its receives are cancelled and its endpoint is closed by force, which completes its sends.
-//   4. UCX cannot give back a receive of which it has only the first fragments. When the close is
-//      complete and nothing more arrives, such an operation is abandoned: its sink is told, and the
-//      record stays with UCX.
+//   4. UCX does not give back every large message that was half moved. When the close is complete
+//      and nothing more arrives, such an operation is abandoned: its sink is told, and the record
+//      stays with UCX.
 //
 // This rank leaves (destructor):
 //   1. kLeaving goes to every connected peer. It travels behind all messages, so a peer that reads
@@ -21,8 +21,8 @@
 // finish its handshake; no endpoint is closed before the peer's kHello has come (or waiting for it
 // is over: then the worker is left open for good).
 //
-// Abort: every peer that is reachable without waiting is told kAborted, then everything ends as if
-// all peers were lost, with the cause of the abort.
+// Abort: every connected peer is told kAborted; when that is sent, or a part of a second is over,
+// everything ends as if all peers were lost, with the cause of the abort.
 #include <sched.h>
 #include <unistd.h>
 
@@ -40,9 +40,15 @@ namespace {
 // Rounds in which other peers may keep UCX busy before a troubled one is given up all the same.
 constexpr int kMostTroubledRounds = 10000;
 
-// The contract's "within a second of progress", and how much of it may go into handshakes.
+// The contract's "within a second of progress", and how much of it may go into
+// handshakes and into telling the peers.
 constexpr absl::Duration kAbortLimit = absl::Seconds(1);
-constexpr absl::Duration kAbortHandshakeLimit = absl::Milliseconds(500);
+constexpr absl::Duration kAbortTellingLimit = absl::Milliseconds(500);
+
+// After a close UCX completes what it can in the next few rounds, ...
+constexpr int kQuietRoundsOfAbort = 1000;
+// ... and a peer on shared memory may need a moment more to stop sending.
+constexpr absl::Duration kPatienceWithUcx = absl::Milliseconds(100);
 
 // Closes by force take about a millisecond.
 constexpr absl::Duration kCloseLimit = absl::Seconds(10);
@@ -53,8 +59,8 @@ void UcxTransport::OnEndpointError(void* peer, ucp_ep_h endpoint, ucs_status_t s
   auto& broken = *static_cast<Peer*>(peer);
   if (broken.state == Peer::State::kConnected) {
     broken.state = Peer::State::kTroubled;
-    broken.broken_with = status;
   }
+  broken.broken_with = status;
   broken.transport->NeedsAttention(broken);
 }
 
@@ -128,8 +134,9 @@ void UcxTransport::Retire(Peer& peer) {
 }
 
 bool UcxTransport::MayClose(const Peer& peer) const {
-  if (peer.met || peer.broken_with != UCS_OK) return true;
-  return abort_deadline_.Remaining(*Clock::Steady()) < kAbortLimit - kAbortHandshakeLimit;
+  if (peer.broken_with != UCS_OK) return true;
+  if (peer.met && peer.control_under_way == 0) return true;
+  return abort_deadline_.Remaining(*Clock::Steady()) < kAbortLimit - kAbortTellingLimit;
 }
 
 void UcxTransport::CloseEndpoint(Peer& peer) {
@@ -139,6 +146,7 @@ void UcxTransport::CloseEndpoint(Peer& peer) {
   param.flags = UCP_EP_CLOSE_FLAG_FORCE;
   const ucs_status_ptr_t close = ucp_ep_close_nbx(peer.endpoint, &param);
   peer.endpoint = nullptr;
+  peer.abandon_after = Deadline::After(*Clock::Steady(), kPatienceWithUcx);
   if (UCS_PTR_IS_PTR(close)) {
     peer.close_request = close;
     ++closes_under_way_;
@@ -150,12 +158,18 @@ void UcxTransport::SendControl(Peer& peer, ControlMessage::Kind kind) {
   ControlMessage& message = peer.outgoing[kind];
   message = {kind, static_cast<uint8_t>(epoch_.value()), 0, self_.value()};
   ucp_request_param_t param = {};
-  param.op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_FLAGS;
+  param.op_attr_mask =
+      UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA | UCP_OP_ATTR_FIELD_FLAGS;
   // A message that can be replied to needs the finished handshake.
   param.flags = kind == ControlMessage::kHello ? UCP_AM_SEND_FLAG_REPLY : 0;
-  param.cb.send = [](void* request, ucs_status_t, void*) { ucp_request_free(request); };
-  ucp_am_send_nbx(peer.endpoint, ControlMessage::kActiveMessageId, &message, sizeof message,
-                  nullptr, 0, &param);
+  param.cb.send = [](void* request, ucs_status_t, void* peer) {
+    ucp_request_free(request);
+    --static_cast<Peer*>(peer)->control_under_way;
+  };
+  param.user_data = &peer;
+  const ucs_status_ptr_t request = ucp_am_send_nbx(peer.endpoint, ControlMessage::kActiveMessageId,
+                                                   &message, sizeof message, nullptr, 0, &param);
+  if (UCS_PTR_IS_PTR(request)) ++peer.control_under_way;
 }
 
 void UcxTransport::ReapCloses(bool quiet) {
@@ -169,8 +183,8 @@ void UcxTransport::ReapCloses(bool quiet) {
       --closes_under_way_;
     }
     if (peer.endpoint != nullptr || peer.under_way.empty()) continue;
-    // Receives of messages that had arrived before the peer left are complete when they start.
-    if (quiet) {
+    const bool stuck = quiet && peer.abandon_after.HasPassed(*Clock::Steady());
+    if (stuck && abort_state_ == AbortState::kNone) {
       AbandonOperations(peer);
     } else {
       leftovers = true;
@@ -209,13 +223,17 @@ void UcxTransport::BeginAbort() {
   }
 }
 
-void UcxTransport::FinishAbort() {
-  if (closes_under_way_ > 0 || has_leftovers_ || !attention_.empty()) {
-    if (!abort_deadline_.HasPassed(*Clock::Steady())) return;
-    for (int r = 0; r < world_size_; ++r) AbandonOperations(peers_[r]);
-  }
-  // UCX is not moved any more: memory of abandoned receives belongs to the caller now.
+void UcxTransport::FinishAbort(bool quiet) {
+  const bool closed = closes_under_way_ == 0 && attention_.empty();
+  if (closed && quiet) ++abort_quiet_rounds_;
+  const bool stuck = abort_quiet_rounds_ >= kQuietRoundsOfAbort;
+  const bool complete = closed && (!has_leftovers_ || stuck);
+  if (!complete && !abort_deadline_.HasPassed(*Clock::Steady())) return;
+  for (int r = 0; r < world_size_; ++r) AbandonOperations(peers_[r]);
+  // UCX is not moved any more: peers that have not heard of the abort may still be sending into
+  // memory that belongs to the caller now.
   abort_state_ = AbortState::kDone;
+  leak_worker_ |= !closed;
 }
 
 void UcxTransport::SayGoodbye() {
@@ -244,6 +262,7 @@ bool UcxTransport::GoodbyeDone() const {
   for (int r = 0; r < world_size_; ++r) {
     if (peers_[r].endpoint == nullptr) continue;
     if (!peers_[r].goodbye_answered || !peers_[r].met) return false;
+    if (peers_[r].control_under_way > 0) return false;
   }
   return true;
 }
@@ -257,7 +276,7 @@ UcxTransport::~UcxTransport() {
       CloseEndpoint(peers_[r]);
     }
     const Deadline deadline = Deadline::After(*Clock::Steady(), kCloseLimit);
-    for (ReapCloses(false); closes_under_way_ > 0; ReapCloses(false)) {
+    for (ReapCloses(false); closes_under_way_ > 0 && !leak_worker_; ReapCloses(false)) {
       if (deadline.HasPassed(*Clock::Steady())) {
         Log(LogLevel::kWarning, "UCX did not close ", closes_under_way_,
             " connections in time; its worker is left open until the process ends");

@@ -8,6 +8,7 @@
 #include <cstdint>
 
 #include "absl/status/status.h"
+#include "runtime/base/clock.h"
 #include "runtime/base/types.h"
 #include "runtime/transport/ucx/operation.h"
 
@@ -44,12 +45,14 @@ struct Peer {
   UcxTransport* transport = nullptr;
   Rank rank;
   State state = State::kConnected;
-  ucs_status_t broken_with = UCS_OK;  // why kTroubled
+  ucs_status_t broken_with = UCS_OK;  // what UCX said of the connection
   absl::Status cause;                 // what its operations complete with once gone
 
-  ucp_ep_h endpoint = nullptr;    // nullptr: none, closing or closed
-  void* close_request = nullptr;  // the close under way
-  bool needs_attention = false;   // is in UcxTransport::attention_
+  ucp_ep_h endpoint = nullptr;                          // nullptr: none, closing or closed
+  void* close_request = nullptr;                        // the close under way
+  Deadline abandon_after = Deadline::InfiniteFuture();  // what UCX still holds then is stuck
+  int control_under_way = 0;                            // control messages UCX has not sent yet
+  bool needs_attention = false;                         // is in UcxTransport::attention_
   bool met = false;               // its kHello is here: UCX's own handshake with it is over
   bool told = false;              // that we know that it left
   bool goodbye_answered = false;  // it has received all we sent

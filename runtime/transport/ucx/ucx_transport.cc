@@ -291,13 +291,15 @@ int UcxTransport::Progress() {
     if (closes_under_way_ > 0 || has_leftovers_) [[unlikely]]
       ReapCloses(quiet);
     if (abort_state_ == AbortState::kUnderWay) [[unlikely]]
-      FinishAbort();
+      FinishAbort(quiet);
   }
   return Deliver();
 }
 
 bool UcxTransport::Pump() {
-  for (int i = 0; i < kPumpsPerProgress; ++i) {
+  // After the peers were told of an abort, no more is sent than has to be.
+  const int pumps = abort_state_ == AbortState::kNone ? kPumpsPerProgress : 1;
+  for (int i = 0; i < pumps; ++i) {
     if (ucp_worker_progress(worker_->handle()) == 0) return true;
     if (!ready_.empty()) return false;
   }

@@ -81,13 +81,14 @@ class UcxTransport final : public Transport {
   void AttendToPeers(bool quiet);
   void Retire(Peer& peer);
   void CloseEndpoint(Peer& peer);
-  // False while a close by force could meet UCX's own handshake with the peer.
+  // False while a close by force could meet UCX's own handshake with the peer, or take back what
+  // the peer is to be told.
   bool MayClose(const Peer& peer) const;
   void SendControl(Peer& peer, ControlMessage::Kind kind);
   void ReapCloses(bool quiet);
   void AbandonOperations(Peer& peer);
   void BeginAbort();
-  void FinishAbort();
+  void FinishAbort(bool quiet);
   void SayGoodbye();
   bool GoodbyeDone() const;
 
@@ -115,6 +116,7 @@ class UcxTransport final : public Transport {
   enum class AbortState : uint8_t { kNone, kUnderWay, kDone };
   AbortState abort_state_ = AbortState::kNone;
   Deadline abort_deadline_ = Deadline::InfiniteFuture();
+  int abort_quiet_rounds_ = 0;
   // An endpoint was closed in UCX's handshake, which Debian's build takes badly at the worker's
   // end.
   bool leak_worker_ = false;

@@ -43,6 +43,9 @@ absl::Status ConfigureAll(ucp_config_t* config, const UcxOptions& options,
     RZ_RETURN_IF_ERROR(Configure(config, "NET_DEVICES", options.net_device));
   }
   RZ_RETURN_IF_ERROR(Configure(config, "MM_ERROR_HANDLING", "y"));
+  if (std::getenv("UCX_ZCOPY_THRESH") == nullptr) {
+    RZ_RETURN_IF_ERROR(Configure(config, "ZCOPY_THRESH", "inf"));
+  }
   return Configure(config, "KEEPALIVE_INTERVAL",
                    absl::StrCat(absl::ToInt64Milliseconds(options.keepalive_interval), "ms"));
 }

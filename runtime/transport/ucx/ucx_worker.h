@@ -5,6 +5,10 @@
 //                         and outlive a killed process.
 //   POSIX_ERROR_HANDLING  without it, endpoints that report a peer's death cannot use shared
 //   memory. KEEPALIVE_INTERVAL    UCX's default notices a death on shared memory after 20 s.
+//   ZCOPY_THRESH          where a peer dies while a large message to it is sent from user memory
+//   over
+//                         TCP, UCX completes the message twice, which ends this process too
+//                         (an assertion in Debian's build). Copied messages are safe, and as fast.
 // ucp_config_modify accepts keys it does not know, so tests look at the lanes that came out.
 #ifndef RINGZERO_RUNTIME_TRANSPORT_UCX_UCX_WORKER_H_
 #define RINGZERO_RUNTIME_TRANSPORT_UCX_UCX_WORKER_H_
