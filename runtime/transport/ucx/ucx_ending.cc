@@ -248,11 +248,21 @@ void UcxTransport::SayGoodbye() {
     SendControl(peer, sending ? ControlMessage::kAborted : ControlMessage::kLeaving);
     peer.goodbye_answered = sending;
   }
+}
+
+void UcxTransport::TakeLeave() {
+  if (abort_requested_.load(std::memory_order_acquire)) {
+    if (abort_state_ == AbortState::kNone) BeginAbort();
+    while (abort_state_ == AbortState::kUnderWay) {
+      Move();
+      sched_yield();
+    }
+    return;
+  }
+  SayGoodbye();
   const Deadline deadline = Deadline::After(*Clock::Steady(), options_.leave_timeout);
   while (!GoodbyeDone() && !deadline.HasPassed(*Clock::Steady())) {
-    const bool quiet = Pump();
-    if (!attention_.empty()) AttendToPeers(quiet);
-    ReapCloses(quiet);
+    Move();
     while (Operation* dropped = ready_.PopFront()) pool_.Return(dropped);
     WaitForEvent(deadline);
   }
@@ -269,7 +279,7 @@ bool UcxTransport::GoodbyeDone() const {
 
 UcxTransport::~UcxTransport() {
   if (peers_ != nullptr) {
-    if (connected_ && !abort_requested_.load(std::memory_order_acquire)) SayGoodbye();
+    if (connected_) TakeLeave();
     for (int r = 0; r < world_size_; ++r) {
       if (peers_[r].endpoint == nullptr) continue;
       peers_[r].state = Peer::State::kDead;

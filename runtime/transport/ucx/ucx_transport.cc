@@ -284,16 +284,19 @@ int UcxTransport::Progress() {
       [[unlikely]] {
     BeginAbort();
   }
-  if (connected_ && abort_state_ != AbortState::kDone) {
-    const bool quiet = Pump();
-    if (!attention_.empty()) [[unlikely]]
-      AttendToPeers(quiet);
-    if (closes_under_way_ > 0 || has_leftovers_) [[unlikely]]
-      ReapCloses(quiet);
-    if (abort_state_ == AbortState::kUnderWay) [[unlikely]]
-      FinishAbort(quiet);
-  }
+  Move();
   return Deliver();
+}
+
+void UcxTransport::Move() {
+  if (!connected_ || abort_state_ == AbortState::kDone) return;
+  const bool quiet = Pump();
+  if (!attention_.empty()) [[unlikely]]
+    AttendToPeers(quiet);
+  if (closes_under_way_ > 0 || has_leftovers_) [[unlikely]]
+    ReapCloses(quiet);
+  if (abort_state_ == AbortState::kUnderWay) [[unlikely]]
+    FinishAbort(quiet);
 }
 
 bool UcxTransport::Pump() {

@@ -66,6 +66,8 @@ class UcxTransport final : public Transport {
   void Started(Operation* operation, ucs_status_ptr_t request);
   void Finish(Operation* operation, ucs_status_t status, size_t bytes);
   int Deliver();
+  // Progress without telling anybody.
+  void Move();
   // Moves UCX; true when it had nothing (more) to do.
   bool Pump();
   // Waits on both descriptors.
@@ -90,6 +92,8 @@ class UcxTransport final : public Transport {
   void BeginAbort();
   void FinishAbort(bool quiet);
   void SayGoodbye();
+  // Until the other ranks know that this one ends, and how; bounded.
+  void TakeLeave();
   bool GoodbyeDone() const;
 
   const UcxOptions options_;
