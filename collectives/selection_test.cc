@@ -1,0 +1,179 @@
+#include "collectives/selection.h"
+
+#include <algorithm>
+#include <string>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "runtime/base/status_matchers.h"
+
+namespace rz {
+namespace {
+
+using ::rz::testing::IsOk;
+using ::rz::testing::StatusIs;
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+
+constexpr size_t kSlice = 256 << 10;
+
+Selector Make(int world, std::string_view wanted = "",
+              NumericMode mode = NumericMode::kDeterministic,
+              LinkKind link = LinkKind::kSharedMemory) {
+  return Selector(world, kSlice, link, *ParseAlgorithms(wanted, mode));
+}
+
+TEST(SelectionTest, ChosenIsCheapestEverywhere) {
+  for (int world : {1, 2, 3, 4, 7, 8, 16, 33, 64, 1000}) {
+    for (LinkKind link : {LinkKind::kSharedMemory, LinkKind::kNetwork}) {
+      for (NumericMode mode : {NumericMode::kDeterministic, NumericMode::kFast}) {
+        const Selector selector = Make(world, "", mode, link);
+        for (Collective collective : kAllCollectives) {
+          for (DType dtype : {DType::kBFloat16, DType::kFloat32, DType::kInt8}) {
+            for (int64_t count = 0; count < (int64_t{1} << 31); count = count * 3 + 1) {
+              const Request request = {
+                  .collective = collective, .dtype = dtype, .count = count, .mode = mode};
+              ASSERT_OK_AND_ASSIGN(const Explanation explained, selector.Explain(request));
+              const Candidate& first = explained.candidates.front();
+              ASSERT_TRUE(first.chosen) << explained.text;
+              ASSERT_EQ(explained.algorithm(), *selector.Choose(request));
+              for (const Candidate& candidate : explained.candidates) {
+                if (!candidate.excluded.empty()) continue;
+                ASSERT_LE(first.predicted, candidate.predicted) << explained.text;
+              }
+            }
+          }
+        }
+      }
+    }
+  }
+}
+
+// A larger call is never predicted to be cheaper, across all changes of algorithm.
+TEST(SelectionTest, PredictedTimeHasNoCliffs) {
+  for (int world : {2, 4, 8, 13}) {
+    for (NumericMode mode : {NumericMode::kDeterministic, NumericMode::kFast}) {
+      const Selector selector = Make(world, "", mode);
+      for (Collective collective : kAllCollectives) {
+        if (collective == Collective::kBarrier) continue;
+        absl::Duration before;
+        for (int64_t count = world; count < (int64_t{1} << 30); count *= 2) {
+          ASSERT_OK_AND_ASSIGN(const Explanation explained,
+                               selector.Explain({.collective = collective,
+                                                 .dtype = DType::kFloat32,
+                                                 .count = count,
+                                                 .mode = mode}));
+          const absl::Duration predicted = explained.candidates.front().predicted;
+          EXPECT_GE(predicted, before) << explained.text;
+          // Twice the data is never much more than twice the time.
+          if (before > absl::ZeroDuration()) {
+            EXPECT_LE(predicted, before * 2.5) << explained.text;
+          }
+          before = predicted;
+        }
+      }
+    }
+  }
+}
+
+TEST(SelectionTest, DeterministicModeNeverTakesAnotherOrder) {
+  const Selector selector = Make(8);
+  for (const AlgorithmTraits& traits : AllAlgorithms()) {
+    for (int64_t count : {1, 1000, 1'000'000, 100'000'000}) {
+      const Request request = {
+          .collective = traits.collective, .dtype = DType::kFloat32, .count = count};
+      ASSERT_OK_AND_ASSIGN(const Algorithm chosen, selector.Choose(request));
+      EXPECT_TRUE(TraitsOf(traits.collective, chosen).canonical);
+    }
+  }
+}
+
+TEST(SelectionTest, WhereOrderDoesNotMatterAnyAlgorithmMayBeChosen) {
+  const Selector selector = Make(16);
+  Request request = {.collective = Collective::kAllReduce, .dtype = DType::kInt32, .count = 2000};
+  ASSERT_OK_AND_ASSIGN(const Explanation sums, selector.Explain(request));
+  for (const Candidate& candidate : sums.candidates) EXPECT_EQ(candidate.excluded, "");
+  request.dtype = DType::kFloat32;
+  ASSERT_OK_AND_ASSIGN(const Explanation floats, selector.Explain(request));
+  EXPECT_THAT(floats.text, HasSubstr("halving: "));
+  EXPECT_THAT(floats.text, HasSubstr("order of summation"));
+}
+
+TEST(SelectionTest, SmallCallsTakeFewMessagesLargeOnesFewBytes) {
+  const Selector selector = Make(16);
+  const auto choose = [&](Collective collective, int64_t count) {
+    return *selector.Choose({.collective = collective, .dtype = DType::kFloat32, .count = count});
+  };
+  EXPECT_EQ(choose(Collective::kAllReduce, 1), Algorithm::kBruck);
+  EXPECT_NE(choose(Collective::kAllReduce, 10'000'000), Algorithm::kBruck);
+  EXPECT_EQ(choose(Collective::kAllGather, 16), Algorithm::kBruck);
+  EXPECT_EQ(choose(Collective::kBroadcast, 16), Algorithm::kBinomial);
+  EXPECT_NE(choose(Collective::kBroadcast, 100'000'000), Algorithm::kBinomial);
+  EXPECT_EQ(choose(Collective::kAllToAll, 1), Algorithm::kBruck);
+  EXPECT_EQ(choose(Collective::kAllToAll, 1'000'000), Algorithm::kPairwise);
+}
+
+TEST(SelectionTest, NarrowDeterministicSumsOfManyBytesAreExchangedPairwise) {
+  const Selector selector = Make(8);
+  EXPECT_EQ(
+      *selector.Choose(
+          {.collective = Collective::kReduceScatter, .dtype = DType::kBFloat16, .count = 1 << 24}),
+      Algorithm::kPairwise);
+  EXPECT_THAT(
+      selector.Describe(Collective::kReduceScatter, DType::kBFloat16, NumericMode::kDeterministic),
+      HasSubstr("pairwise (bfloat16 inputs, float32 sums; "));
+}
+
+TEST(SelectionTest, TiledSumsSendTheLeastBytes) {
+  const Selector selector = Make(4);
+  Request request = {.collective = Collective::kAllReduce, .dtype = DType::kFloat32, .count = 8};
+  EXPECT_EQ(*selector.Choose(request), Algorithm::kBruck);
+  request.tile_chunk = 100;
+  EXPECT_NE(*selector.Choose(request), Algorithm::kBruck);
+}
+
+TEST(SelectionTest, WhatIsAskedForIsTakenOrRefusedNeverReplaced) {
+  const Selector selector = Make(4, "all_to_all:bruck,all_reduce:halving", NumericMode::kFast);
+  Request request = {.collective = Collective::kAllToAll,
+                     .dtype = DType::kFloat32,
+                     .count = 5,
+                     .mode = NumericMode::kFast};
+  ASSERT_OK_AND_ASSIGN(const Explanation explained, selector.Explain(request));
+  EXPECT_EQ(explained.algorithm(), Algorithm::kBruck);
+  EXPECT_EQ(explained.reason, "as asked for");
+  request.has_counts = true;
+  EXPECT_THAT(selector.Choose(request),
+              StatusIs(absl::StatusCode::kInvalidArgument,
+                       AllOf(HasSubstr("bruck is asked for"), HasSubstr("all_to_all_v"),
+                             HasSubstr("blocks of one length"))));
+  Request sum = {.collective = Collective::kAllReduce,
+                 .dtype = DType::kFloat32,
+                 .count = 100,
+                 .mode = NumericMode::kFast};
+  EXPECT_EQ(*selector.Choose(sum), Algorithm::kHalving);
+  sum.mode = NumericMode::kDeterministic;
+  EXPECT_THAT(selector.Choose(sum),
+              StatusIs(absl::StatusCode::kInvalidArgument,
+                       AllOf(HasSubstr("halving"), HasSubstr("deterministic"))));
+  sum.mode = NumericMode::kFast;
+  sum.count = int64_t{1} << 30;
+  EXPECT_THAT(selector.Choose(sum), StatusIs(absl::StatusCode::kInvalidArgument,
+                                             AllOf(HasSubstr("halving"), HasSubstr("scratch"))));
+}
+
+TEST(SelectionTest, ScratchOfALaneIsBounded) {
+  for (int world : {2, 16, 64, 1000}) {
+    const Selector selector = Make(world);
+    for (const AlgorithmTraits& traits : AllAlgorithms()) {
+      const int64_t slice = selector.SliceElements(traits, DType::kFloat32);
+      EXPECT_GE(slice, 1);
+      EXPECT_LE(slice * 4, int64_t{kSlice});
+      if (traits.footprint == Footprint::kWorldSquared && slice > 1) {
+        EXPECT_LE(slice * 4 * world * world, int64_t{kSlice} * 32) << world;
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace rz
