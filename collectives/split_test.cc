@@ -170,6 +170,38 @@ TEST(SplitTest, IdsComeBackAndRunOutWithAnError) {
   EXPECT_OK(job.comm(0).Barrier());
 }
 
+// What is taken on any member's transport is taken for all.
+TEST(SplitTest, IdsMustBeFreeOnAllMembers) {
+  SimJob job(3, {}, {});
+  const auto parts = SplitAll(job.world(), Parents(job), [](int r) {
+    return Place{r == 2 ? 1 : 0, 0};
+  });
+  std::vector<Communicator*> pair = Pointers(parts);
+  pair[2] = nullptr;
+  std::vector<std::unique_ptr<Communicator>> kept;
+  for (int i = 0; i < 200; ++i) {  // ids 2 .. 201 on ranks 0 and 1
+    for (auto& comm : SplitAll(job.world(), pair, [](int) { return Place{0, 0}; })) {
+      kept.push_back(std::move(comm));
+    }
+  }
+  for (int i = 2; i < 202; ++i) ASSERT_OK(parts[2]->Split(0, 0));
+  for (int i = 202; i < 256; ++i) {  // the others on rank 2
+    ASSERT_OK_AND_ASSIGN(auto comm, parts[2]->Split(0, 0));
+    kept.push_back(std::move(comm));
+  }
+  std::vector<SplitOperation> splits;
+  for (Communicator* parent : Parents(job)) {
+    ASSERT_OK_AND_ASSIGN(SplitOperation split, parent->StartSplit(0, 0));
+    splits.push_back(std::move(split));
+  }
+  std::vector<std::function<bool()>> ranks;
+  for (SplitOperation& split : splits) ranks.push_back([&split] { return split.Poll(); });
+  ASSERT_OK(job.world().Run(ranks));
+  for (SplitOperation& split : splits) {
+    EXPECT_THAT(split.Finish(), StatusIs(absl::StatusCode::kResourceExhausted));
+  }
+}
+
 TEST(SplitTest, OneSplitATransportAtATime) {
   SimJob job(2, {}, {});
   ASSERT_OK_AND_ASSIGN(SplitOperation split, job.comm(0).StartSplit(0, 0));

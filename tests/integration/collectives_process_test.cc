@@ -1,0 +1,210 @@
+// Collectives between real processes over UCX: random calls against the sequential oracle, and the
+// same bits as over simulated wires.
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "collectives/communicator.h"
+#include "collectives/testing/collective_case.h"
+#include "collectives/testing/sim_job.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "runtime/base/crc32c.h"
+#include "runtime/base/status_macros.h"
+#include "runtime/base/status_matchers.h"
+#include "runtime/transport/sim/sim_world.h"
+#include "tests/integration/process_job.h"
+
+namespace rz {
+namespace {
+
+using ::rz::testing::Bytes;
+using ::rz::testing::DrawJobCase;
+using ::rz::testing::JobCase;
+using ::rz::testing::MakeRankCalls;
+using ::rz::testing::RandomElements;
+using ::rz::testing::RankCall;
+using ::rz::testing::RunInProcesses;
+using ::rz::testing::SimJob;
+
+constexpr absl::Duration kGenerous = absl::Seconds(120);
+
+UcxOptions Ucx(UcxOptions::Transports transports) {
+  UcxOptions options;
+  options.transports = transports;
+  if (transports == UcxOptions::Transports::kTcp) options.net_device = "lo";
+  return options;
+}
+
+std::string Name(UcxOptions::Transports transports) {
+  return transports == UcxOptions::Transports::kTcp ? "Tcp" : "Automatic";
+}
+
+struct Parameters {
+  int world;
+  UcxOptions::Transports transports;
+};
+
+class CollectivesProcessTest : public ::testing::TestWithParam<Parameters> {
+ protected:
+  static std::vector<std::string> Run(const testing::RankBody& body) {
+    return RunInProcesses(GetParam().world, Ucx(GetParam().transports), body);
+  }
+};
+
+// Runs this rank's part of one case.
+absl::Status RunCase(const JobCase& c, Transport* transport) {
+  CommunicatorOptions options = c.options;
+  options.operation_timeout = kGenerous;
+  RZ_ASSIGN_OR_RETURN(auto comm, Communicator::Create(transport, options));
+  const int rank = transport->rank().value();
+  std::vector<std::vector<std::unique_ptr<RankCall>>> calls;
+  std::vector<Operation> operations;
+  for (const auto& call : c.calls) {
+    calls.push_back(MakeRankCalls(call, c.world, c.options));
+    RZ_ASSIGN_OR_RETURN(const Operation operation, calls.back()[rank]->Start(*comm));
+    operations.push_back(operation);
+  }
+  for (Operation& operation : operations) RZ_RETURN_IF_ERROR(operation.Wait());
+  for (auto& call : calls) {
+    if (const std::string wrong = call[rank]->Check(); !wrong.empty()) {
+      return absl::DataLossError(wrong);
+    }
+  }
+  return absl::OkStatus();
+}
+
+std::string RunCases(Transport* transport, uint64_t first_seed, int cases, int64_t largest_count) {
+  CommunicatorOptions between;
+  between.id = 1;
+  between.operation_timeout = kGenerous;
+  absl::StatusOr<std::unique_ptr<Communicator>> barrier = Communicator::Create(transport, between);
+  if (!barrier.ok()) return barrier.status().ToString();
+  for (uint64_t seed = first_seed; seed < first_seed + static_cast<uint64_t>(cases); ++seed) {
+    const JobCase c = DrawJobCase(seed, transport->world_size(), largest_count);
+    absl::Status status = RunCase(c, transport);
+    if (status.ok()) status = (*barrier)->Barrier();
+    if (!status.ok()) return absl::StrCat(status.ToString(), "; ", c.ToString());
+  }
+  return "";
+}
+
+TEST_P(CollectivesProcessTest, RandomCallsMatchTheOracle) {
+  const std::vector<std::string> wrong = Run([](Transport* transport) {
+    const auto seed = static_cast<uint64_t>(transport->world_size()) * 1000;
+    std::string text = RunCases(transport, seed, 40, 600);
+    return text.empty() ? RunCases(transport, seed + 500, 4, 300'000) : text;
+  });
+  EXPECT_THAT(wrong, ::testing::Each(""));
+}
+
+// Messages, a split and a group, as a program would use them.
+absl::Status UseTheRest(Transport* transport) {
+  CommunicatorOptions options;
+  options.operation_timeout = kGenerous;
+  RZ_ASSIGN_OR_RETURN(auto comm, Communicator::Create(transport, options));
+  const int world = comm->world_size();
+  const int rank = comm->rank().value();
+  const std::vector<int64_t> out(100'000, rank);
+  std::vector<int64_t> in(out.size());
+  const auto count = static_cast<int64_t>(out.size());
+  RZ_ASSIGN_OR_RETURN(Operation receive,
+                      comm->StartRecv(in.data(), count, DType::kInt64, Rank((rank + 1) % world)));
+  RZ_RETURN_IF_ERROR(
+      comm->Send(out.data(), count, DType::kInt64, Rank((rank + world - 1) % world)));
+  RZ_RETURN_IF_ERROR(receive.Wait());
+  if (in != std::vector<int64_t>(in.size(), (rank + 1) % world)) {
+    return absl::DataLossError("a message is wrong");
+  }
+  RZ_ASSIGN_OR_RETURN(auto half, comm->Split(rank % 2, -rank));
+  std::vector<Call> calls(3);
+  int32_t sums[3] = {rank, 1, rank * rank};
+  int32_t expected[3] = {0, half->world_size(), 0};
+  for (int r = rank % 2; r < world; r += 2) {
+    expected[0] += r;
+    expected[2] += r * r;
+  }
+  for (int i = 0; i < 3; ++i) {
+    calls[i].collective = Collective::kAllReduce;
+    calls[i].dtype = DType::kInt32;
+    calls[i].send = calls[i].recv = &sums[i];
+    calls[i].count = 1;
+  }
+  RZ_RETURN_IF_ERROR(half->RunGroup(calls));
+  if (!std::equal(sums, sums + 3, expected)) return absl::DataLossError("a sum is wrong");
+  return comm->Barrier();
+}
+
+TEST_P(CollectivesProcessTest, MessagesSplitsAndGroups) {
+  const std::vector<std::string> wrong = Run([](Transport* transport) {
+    const absl::Status status = UseTheRest(transport);
+    return status.ok() ? std::string() : status.ToString();
+  });
+  EXPECT_THAT(wrong, ::testing::Each(""));
+}
+
+// One all_reduce of bfloat16 over all that must not change its bits.
+constexpr int64_t kCount = 4099;
+
+Bytes InputOf(int rank) { return RandomElements(DType::kBFloat16, kCount, 77 + rank); }
+
+uint32_t CrcOf(const Bytes& bytes) { return Crc32c(0, bytes.data(), bytes.size()); }
+
+uint32_t SimulatedCrc(int world) {
+  SimJob job(world, {}, {});
+  std::vector<Bytes> data;
+  for (int r = 0; r < world; ++r) data.push_back(InputOf(r));
+  EXPECT_OK(job.Run(1, [&](int r, int) {
+    return job.comm(r).StartAllReduce(data[r].data(), data[r].data(), kCount, DType::kBFloat16,
+                                      ReduceOp::kAvg);
+  }));
+  return CrcOf(data[0]);
+}
+
+std::string RepeatedCrcs(Transport* transport) {
+  std::string text;
+  uint32_t first = 0;
+  for (int repeat = 0; repeat < 100; ++repeat) {
+    constexpr const char* kAlgorithms[] = {"", "all_reduce:ring", "all_reduce:pairwise",
+                                           "all_reduce:bruck"};
+    constexpr size_t kSlices[] = {100, 4096, 256 << 10};
+    CommunicatorOptions options;
+    options.algorithms = kAlgorithms[repeat % 4];
+    options.slice_bytes = kSlices[repeat % 3];
+    options.lanes_in_flight = 1 + repeat % 5;
+    options.operation_timeout = kGenerous;
+    absl::StatusOr<std::unique_ptr<Communicator>> comm = Communicator::Create(transport, options);
+    if (!comm.ok()) return comm.status().ToString();
+    Bytes data = InputOf(transport->rank().value());
+    const absl::Status status =
+        (*comm)->AllReduce(data.data(), data.data(), kCount, DType::kBFloat16, ReduceOp::kAvg);
+    if (!status.ok()) return status.ToString();
+    if (const absl::Status met = (*comm)->Barrier(); !met.ok()) return met.ToString();
+    const uint32_t crc = CrcOf(data);
+    if (repeat == 0) first = crc;
+    if (crc != first) return absl::StrCat("repeat ", repeat, " has another CRC");
+  }
+  return absl::StrCat(first);
+}
+
+TEST_P(CollectivesProcessTest, BitsAreThoseOfEveryOtherTransportAndRun) {
+  const std::string expected = absl::StrCat(SimulatedCrc(GetParam().world));
+  EXPECT_THAT(Run(RepeatedCrcs), ::testing::Each(expected));
+}
+
+INSTANTIATE_TEST_SUITE_P(All, CollectivesProcessTest,
+                         ::testing::Values(Parameters{1, UcxOptions::Transports::kAutomatic},
+                                           Parameters{2, UcxOptions::Transports::kAutomatic},
+                                           Parameters{3, UcxOptions::Transports::kTcp},
+                                           Parameters{4, UcxOptions::Transports::kAutomatic},
+                                           Parameters{5, UcxOptions::Transports::kAutomatic},
+                                           Parameters{8, UcxOptions::Transports::kAutomatic}),
+                         [](const auto& info) {
+                           return absl::StrCat("World", info.param.world,
+                                               Name(info.param.transports));
+                         });
+
+}  // namespace
+}  // namespace rz
