@@ -3,7 +3,9 @@
 // copy nothing either.
 #include <cstdint>
 #include <cstdlib>
+#include <memory>
 #include <new>
+#include <string>
 #include <vector>
 
 #include "collectives/communicator.h"
@@ -35,13 +37,51 @@ constexpr int64_t kCount = 3001;
 constexpr int kWarmUp = 300;
 constexpr int kCalls = 1000;
 
+// The simulated wires have queues, too, that grow to what was in them. Fills them far beyond what
+// the ranks will: all messages arrive before any is received, and wait before anybody is told.
+class Stretcher final : public CompletionSink {
+ public:
+  explicit Stretcher(SimWorld* world) {
+    constexpr int kMessages = 300;
+    for (int i = 0; i < kMessages; ++i) {
+      ForEachPair(world, [&](Transport* transport, Rank peer) {
+        EXPECT_OK(transport->PostSend(peer, kMaxTag, {}, this, 0));
+      });
+    }
+    for (int i = 0; i < 20 * kMessages; ++i) world->transport(Rank(0))->Progress();
+    for (int i = 0; i < kMessages; ++i) {
+      ForEachPair(world, [&](Transport* transport, Rank peer) {
+        EXPECT_OK(transport->PostRecv(peer, kMaxTag, {}, this, 0));
+      });
+    }
+    const int to_complete = 2 * kMessages * kWorld * (kWorld - 1);
+    while (completed_ < to_complete) {
+      for (int r = 0; r < kWorld; ++r) world->transport(Rank(r))->Progress();
+    }
+  }
+
+  void OnComplete(uint64_t, const absl::Status&, size_t) override { ++completed_; }
+
+ private:
+  template <typename F>
+  void ForEachPair(SimWorld* world, F f) {
+    for (int r = 0; r < kWorld; ++r) {
+      for (int peer = 0; peer < kWorld; ++peer) {
+        if (peer != r) f(world->transport(Rank(r)), Rank(peer));
+      }
+    }
+  }
+
+  int completed_ = 0;
+};
+
 // Ranks that repeat one collective, stepped in turn.
 class SteadyState {
  public:
-  SteadyState() {
-    CommunicatorOptions options;
+  explicit SteadyState(CommunicatorOptions options = {}) {
     options.slice_bytes = 512;
     options.clock = world_.clock();
+    Stretcher stretched(&world_);
     for (int r = 0; r < kWorld; ++r) {
       auto comm = Communicator::Create(world_.transport(Rank(r)), options);
       EXPECT_OK(comm);
@@ -119,6 +159,80 @@ TEST(AllocationTest, BroadcastAndBarrier) {
   });
   state.ExpectNoAllocation(
       [](Communicator& comm, const void*, void*) { return comm.StartBarrier(); });
+}
+
+TEST(AllocationTest, ReduceGatherAndScatter) {
+  SteadyState state;
+  state.ExpectNoAllocation([](Communicator& comm, const void* send, void* recv) {
+    return comm.StartReduce(send, recv, kCount, DType::kBFloat16, ReduceOp::kSum, Rank(1));
+  });
+  state.ExpectNoAllocation([](Communicator& comm, const void* send, void* recv) {
+    return comm.StartGather(send, recv, kCount, DType::kBFloat16, Rank(1));
+  });
+  state.ExpectNoAllocation([](Communicator& comm, const void* send, void* recv) {
+    return comm.StartScatter(send, recv, kCount, DType::kBFloat16, Rank(1));
+  });
+}
+
+TEST(AllocationTest, AllToAll) {
+  SteadyState().ExpectNoAllocation([](Communicator& comm, const void* send, void* recv) {
+    return comm.StartAllToAll(send, recv, kCount / kWorld, DType::kBFloat16);
+  });
+}
+
+TEST(AllocationTest, VariantsWithCounts) {
+  static constexpr int64_t kCounts[kWorld] = {100, 0, 2001, 900};
+  // The count of a pair: of the ranks' distance, so that both sides know it.
+  static constexpr int64_t kPairs[kWorld][kWorld] = {
+      {5, 100, 0, 700}, {700, 5, 100, 0}, {0, 700, 5, 100}, {100, 0, 700, 5}};
+  static constexpr int64_t kFrom[kWorld][kWorld] = {
+      {5, 700, 0, 100}, {100, 5, 700, 0}, {0, 100, 5, 700}, {700, 0, 100, 5}};
+  SteadyState state;
+  state.ExpectNoAllocation([](Communicator& comm, const void* send, void* recv) {
+    return comm.StartReduceScatterV(send, recv, kCounts, DType::kBFloat16, ReduceOp::kSum);
+  });
+  state.ExpectNoAllocation([](Communicator& comm, const void* send, void* recv) {
+    return comm.StartAllGatherV(send, recv, kCounts, DType::kBFloat16);
+  });
+  state.ExpectNoAllocation([](Communicator& comm, const void* send, void* recv) {
+    const int r = comm.rank().value();
+    return comm.StartAllToAllV(send, kPairs[r], recv, kFrom[r], DType::kBFloat16);
+  });
+}
+
+TEST(AllocationTest, Messages) {
+  SteadyState().ExpectNoAllocation([](Communicator& comm, const void* send, void* recv) {
+    const int r = comm.rank().value();
+    // Its end is not waited for: that of the receive it meets says as much.
+    EXPECT_TRUE(comm.StartSend(send, kCount, DType::kBFloat16, Rank((r + 1) % kWorld)).ok());
+    return comm.StartRecv(recv, kCount, DType::kBFloat16, Rank((r + kWorld - 1) % kWorld));
+  });
+}
+
+TEST(AllocationTest, Groups) {
+  SteadyState().ExpectNoAllocation([](Communicator& comm, const void* send, void* recv) {
+    Call calls[4];
+    for (int i = 0; i < 4; ++i) {
+      calls[i].collective = i < 3 ? Collective::kAllReduce : Collective::kAllGather;
+      calls[i].dtype = DType::kBFloat16;
+      calls[i].count = 100;
+      calls[i].send = static_cast<const uint16_t*>(send) + 100 * i;
+      calls[i].recv = static_cast<uint16_t*>(recv) + 100 * i;
+    }
+    return comm.StartGroup(calls);
+  });
+}
+
+// Whatever carries it.
+TEST(AllocationTest, EveryAlgorithmOfAllReduce) {
+  for (const char* algorithm : {"ring", "pairwise", "bruck", "halving"}) {
+    CommunicatorOptions options;
+    options.numeric_mode = NumericMode::kFast;
+    options.algorithms = std::string("all_reduce:") + algorithm;
+    SteadyState(options).ExpectNoAllocation([](Communicator& comm, const void* send, void* recv) {
+      return comm.StartAllReduce(send, recv, 300, DType::kBFloat16, ReduceOp::kSum);
+    });
+  }
 }
 
 }  // namespace
