@@ -12,13 +12,18 @@
 namespace rz {
 namespace {
 
-// Measured with ranks as processes over UcxTransport, two ranks on two cores of a virtual machine
-// (Intel Xeon, AVX-512), a busy neighbour on the same host: best of ten medians, so the figures are
-// those of a calm machine. docs/tuning.md says how to measure another machine.
+// Measured by tests/integration/cost_constants_benchmark on a virtual machine of two cores (x86-64
+// with AVX-512, UCX 1.13) with other work on it, best of fifteen runs, three times over:
+//
+//                    alpha ns        message ns    beta ns/B    gamma, copy ns/B (256 KiB)
+//   shared memory    625 .. 661      323 .. 437    0.16 .. 0.19     0.021, 0.018
+//   TCP, loopback    36,344 .. 51,117  9,358 .. 10,741  1.7 .. 2.7
+//
+// A hop also costs the executor's step from round to round, here put at 100 ns.
 constexpr CostConstants kShared = {
-    .alpha_ns = 900, .message_ns = 450, .beta_ns = 0.16, .gamma_ns = 0.06, .copy_ns = 0.08};
+    .alpha_ns = 750, .message_ns = 430, .beta_ns = 0.16, .gamma_ns = 0.021, .copy_ns = 0.018};
 constexpr CostConstants kNetworked = {
-    .alpha_ns = 18000, .message_ns = 6000, .beta_ns = 0.75, .gamma_ns = 0.06, .copy_ns = 0.08};
+    .alpha_ns = 36'500, .message_ns = 9'400, .beta_ns = 1.7, .gamma_ns = 0.021, .copy_ns = 0.018};
 
 }  // namespace
 

@@ -1,0 +1,137 @@
+// Measures the constants of the cost model (collectives/cost_model.cc) on this machine: two ranks,
+// each a process, over UCX's shared memory and over TCP on the loopback. Prints the best of several
+// runs: what a calm machine does.
+#include <algorithm>
+#include <cstdint>
+#include <cstdio>
+#include <cstring>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_format.h"
+#include "collectives/kernels/reduce_kernel.h"
+#include "runtime/base/clock.h"
+#include "runtime/transport/transport.h"
+#include "tests/integration/process_job.h"
+
+namespace rz {
+namespace {
+
+constexpr int kRuns = 15;
+constexpr int kPingPongs = 2000;
+constexpr int kBursts = 200;
+constexpr int kBurst = 32;
+constexpr size_t kSlice = size_t{256} << 10;
+constexpr int kSlices = 200;
+constexpr int kWindow = 4;
+
+// Counts completions; both ranks run the same phases, so tags need not differ.
+class Peer final : public CompletionSink {
+ public:
+  explicit Peer(Transport* transport)
+      : transport_(transport), other_(1 - transport->rank().value()) {}
+
+  void Send(const void* data, size_t size) {
+    ++under_way_;
+    const auto* bytes = static_cast<const std::byte*>(data);
+    failed_ |= !transport_->PostSend(other_, 1, {bytes, size}, this, 0).ok();
+  }
+  void Receive(void* data, size_t size) {
+    ++under_way_;
+    auto* bytes = static_cast<std::byte*>(data);
+    failed_ |= !transport_->PostRecv(other_, 1, {bytes, size}, this, 0).ok();
+  }
+  void WaitUntil(int under_way) {
+    while (under_way_ > under_way && !failed_) {
+      if (transport_->Progress() == 0) {
+        transport_->WaitForEvent(Deadline::After(*Clock::Steady(), absl::Seconds(10)));
+      }
+    }
+  }
+  void OnComplete(uint64_t, const absl::Status& status, size_t) override {
+    --under_way_;
+    failed_ |= !status.ok();
+  }
+  bool failed() const { return failed_; }
+
+ private:
+  Transport* const transport_;
+  const Rank other_;
+  int under_way_ = 0;
+  bool failed_ = false;
+};
+
+template <typename F>
+double BestNanoseconds(F f) {
+  double best = 1e300;
+  for (int run = 0; run < kRuns; ++run) {
+    const absl::Duration begin = Clock::Steady()->Now();
+    f();
+    best = std::min(best, absl::ToDoubleNanoseconds(Clock::Steady()->Now() - begin));
+  }
+  return best;
+}
+
+std::string MeasureLink(Transport* transport) {
+  Peer peer(transport);
+  const bool first = transport->rank() == Rank(0);
+  uint64_t word = 0;
+  const double ping_pong = BestNanoseconds([&] {
+    for (int i = 0; i < kPingPongs; ++i) {
+      if (first) peer.Send(&word, sizeof word);
+      if (first) peer.WaitUntil(0);
+      peer.Receive(&word, sizeof word);
+      peer.WaitUntil(0);
+      if (!first) peer.Send(&word, sizeof word);
+      if (!first) peer.WaitUntil(0);
+    }
+  });
+  std::vector<uint64_t> words(2 * kBurst);
+  const double bursts = BestNanoseconds([&] {
+    for (int i = 0; i < kBursts; ++i) {
+      for (int m = 0; m < kBurst; ++m) peer.Receive(&words[m], sizeof word);
+      for (int m = 0; m < kBurst; ++m) peer.Send(&words[kBurst + m], sizeof word);
+      peer.WaitUntil(0);
+    }
+  });
+  std::vector<std::byte> out(kSlice * kWindow, std::byte{1});
+  std::vector<std::byte> in(kSlice * kWindow, std::byte{1});
+  const double stream = BestNanoseconds([&] {
+    for (int i = 0; i < kSlices; ++i) {
+      const size_t at = static_cast<size_t>(i % kWindow) * kSlice;
+      peer.Receive(in.data() + at, kSlice);
+      peer.Send(out.data() + at, kSlice);
+      peer.WaitUntil(2 * (kWindow - 1));
+    }
+    peer.WaitUntil(0);
+  });
+  if (peer.failed()) return "failed";
+  return absl::StrFormat("alpha %.0f ns, message %.0f ns, beta %.3f ns/B",
+                         ping_pong / kPingPongs / 2, bursts / kBursts / kBurst,
+                         stream / kSlices / kSlice);
+}
+
+void MeasureMemory() {
+  std::vector<float> a(kSlice / 4, 1);
+  std::vector<float> b(kSlice / 4, 1);
+  const ReduceKernel* kernel = *GetReduceKernel(DType::kFloat32, ReduceOp::kSum);
+  const double sum =
+      BestNanoseconds([&] { kernel->accumulate(a.data(), a.data(), b.data(), a.size()); });
+  const double copy = BestNanoseconds([&] { std::memcpy(a.data(), b.data(), kSlice); });
+  std::printf("memory: gamma %.3f ns/B, copy %.3f ns/B\n", sum / kSlice, copy / kSlice);
+}
+
+int Main() {
+  UcxOptions tcp;
+  tcp.transports = UcxOptions::Transports::kTcp;
+  tcp.net_device = "lo";
+  std::printf("shared memory: %s\n", testing::RunInProcesses(2, {}, MeasureLink)[0].c_str());
+  std::printf("tcp, loopback: %s\n", testing::RunInProcesses(2, tcp, MeasureLink)[0].c_str());
+  MeasureMemory();
+  return 0;
+}
+
+}  // namespace
+}  // namespace rz
+
+int main() { return rz::Main(); }
