@@ -153,7 +153,9 @@ TEST(IdxFuzzTest, RandomAndDamagedBytes) {
     damaged[random.Below(100, damaged.size())] ^= static_cast<uint8_t>(1 + random.Below(101, 255));
     const absl::StatusOr<std::vector<uint8_t>> unpacked = Gunzip("f", damaged, 1000);
     // Time, operating system and flags of the gzip header may change without harm.
-    if (unpacked.ok()) EXPECT_EQ(*unpacked, valid);
+    if (unpacked.ok()) {
+      EXPECT_EQ(*unpacked, valid);
+    }
 
     Bytes array = valid;
     const size_t position = random.Below(102, 12);
