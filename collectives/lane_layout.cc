@@ -59,17 +59,22 @@ Range LaneLayout::Chunk(int64_t tile, int32_t rank) const {
   return {offsets_[rank], offsets_[rank + 1] - offsets_[rank]};
 }
 
+int64_t LaneLayout::InSlice(Position lane, int64_t chunk_count) const {
+  return std::min(slice_elements_, chunk_count - std::min(lane.begin, chunk_count));
+}
+
 Range LaneLayout::Block(Position lane, int32_t rank) const {
   const Range chunk = Chunk(lane.tile, rank);
-  const int64_t begin = std::min(lane.begin, chunk.count);
-  return {chunk.offset + begin, std::min(slice_elements_, chunk.count - begin)};
+  return {chunk.offset + std::min(lane.begin, chunk.count), InSlice(lane, chunk.count)};
 }
 
 int64_t LaneLayout::ElementsBefore(Position lane, int32_t block) const {
-  if (lane.begin == 0 && slice_elements_ == kUnsliced) {
-    const int64_t begin = Chunk(lane.tile, 0).offset;
-    return (block == blocks_ ? Chunk(lane.tile, block - 1).end() : Chunk(lane.tile, block).offset) -
-           begin;
+  if (offsets_.empty()) {
+    // In an even split the first ranks' chunks are as the first, the others' as the last.
+    const Range first = Chunk(lane.tile, 0);
+    const Range last = Chunk(lane.tile, blocks_ - 1);
+    const int64_t larger = std::min<int64_t>(block, (last.end() - first.offset) % blocks_);
+    return larger * InSlice(lane, first.count) + (block - larger) * InSlice(lane, last.count);
   }
   int64_t elements = 0;
   for (int32_t b = 0; b < block; ++b) elements += Block(lane, b).count;

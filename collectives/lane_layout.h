@@ -66,6 +66,9 @@ class LaneLayout {
  private:
   Range Chunk(int64_t tile, int32_t rank) const;
 
+  // Elements of a chunk of `chunk_count` that lie in the slice of `lane`.
+  int64_t InSlice(Position lane, int64_t chunk_count) const;
+
   ChunkLayout chunks_;
   absl::Span<const int64_t> offsets_;
   int64_t slice_elements_;

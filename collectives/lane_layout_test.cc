@@ -41,6 +41,7 @@ TEST(LaneLayoutTest, BlocksOfAllLanesCoverEachShardInOrder) {
               const LaneLayout::Position at = lanes.At(lane);
               const Range block = lanes.Block(at, r);
               ASSERT_LE(block.count, lanes.largest_block());
+              ASSERT_EQ(lanes.ElementsBefore(at, r) + block.count, lanes.ElementsBefore(at, r + 1));
               if (block.count == 0) continue;
               ASSERT_EQ(lanes.ShardOffset(at), shard);
               shard += block.count;
