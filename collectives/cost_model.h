@@ -30,6 +30,7 @@ struct CostConstants {
   double beta_ns;     // a byte sent or received
   double gamma_ns;    // a byte of the wire's dtype added
   double copy_ns;     // a byte copied within memory
+  double step_ns;     // a local step, whatever its bytes
 };
 
 // The constants of each link kind; see the .cc for how they were measured.

@@ -76,6 +76,7 @@ int64_t LaneLayout::ElementsBefore(Position lane, int32_t block) const {
     const int64_t larger = std::min<int64_t>(block, (last.end() - first.offset) % blocks_);
     return larger * InSlice(lane, first.count) + (block - larger) * InSlice(lane, last.count);
   }
+  if (lane_count_ == 1) return offsets_[block] - offsets_[0];
   int64_t elements = 0;
   for (int32_t b = 0; b < block; ++b) elements += Block(lane, b).count;
   return elements;

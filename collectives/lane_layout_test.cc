@@ -1,5 +1,6 @@
 #include "collectives/lane_layout.h"
 
+#include <algorithm>
 #include <cstdint>
 #include <limits>
 #include <vector>
@@ -57,6 +58,30 @@ TEST(LaneLayoutTest, BlocksOfAllLanesCoverEachShardInOrder) {
       }
     }
   }
+}
+
+TEST(LaneLayoutTest, ChunksOfAnyLengthsAreCutTheSameWay) {
+  const std::vector<int64_t> offsets = {0, 7, 7, 10};
+  for (int64_t slice : {int64_t{1}, int64_t{3}, int64_t{7}, LaneLayout::kUnsliced}) {
+    const LaneLayout lanes(offsets, slice);
+    EXPECT_EQ(lanes.count(), 10);
+    EXPECT_EQ(lanes.lane_count(), slice > 7 ? 1 : (7 + slice - 1) / slice);
+    EXPECT_EQ(lanes.largest_block(), std::min<int64_t>(slice, 7));
+    EXPECT_FALSE(lanes.has_equal_blocks());
+    std::vector<int> seen(10);
+    for (int64_t lane = 0; lane < lanes.lane_count(); ++lane) {
+      const LaneLayout::Position at = lanes.At(lane);
+      EXPECT_EQ(lanes.ShardOffset(at), at.begin);
+      for (int r = 0; r < 3; ++r) {
+        const Range block = lanes.Block(at, r);
+        EXPECT_EQ(lanes.ElementsBefore(at, r + 1), lanes.ElementsBefore(at, r) + block.count);
+        for (int64_t i = block.offset; i < block.end(); ++i) ++seen[i];
+      }
+    }
+    EXPECT_THAT(seen, ::testing::Each(1));
+  }
+  const std::vector<int64_t> nothing = {0, 0, 0};
+  EXPECT_EQ(LaneLayout(nothing, 5).lane_count(), 0);
 }
 
 TEST(LaneLayoutTest, HugeCountsDoNotOverflow) {

@@ -120,6 +120,18 @@ absl::StatusOr<Algorithm> Selector::Choose(const Request& request) const {
         std::string(NameOf(request.collective)), request.has_counts ? "_v" : "", " of ",
         request.count, " ", std::string(NameOf(request.dtype)), ": ", std::string(why_not)));
   }
+  for (const Remembered& remembered : remembered_) {
+    if (remembered.choice != nullptr && remembered.request == request) {
+      return remembered.choice->algorithm;
+    }
+  }
+  const AlgorithmTraits& cheapest = Cheapest(request);
+  remembered_[next_to_forget_] = {request, &cheapest};
+  next_to_forget_ = (next_to_forget_ + 1) % kRemembered;
+  return cheapest.algorithm;
+}
+
+const AlgorithmTraits& Selector::Cheapest(const Request& request) const {
   const AlgorithmTraits* best = nullptr;
   absl::Duration least;
   for (const AlgorithmTraits& traits : AllAlgorithms()) {
@@ -131,7 +143,7 @@ absl::StatusOr<Algorithm> Selector::Choose(const Request& request) const {
     best = &traits;
     least = predicted;
   }
-  return best->algorithm;
+  return *best;
 }
 
 std::string Selector::Describe(Collective collective, DType dtype, NumericMode mode) const {

@@ -3,6 +3,7 @@
 #ifndef RINGZERO_COLLECTIVES_SELECTION_H_
 #define RINGZERO_COLLECTIVES_SELECTION_H_
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -32,6 +33,8 @@ struct Request {
   // A v variant. all_to_all_v's counts are each rank's own, so its choice does not look at them.
   bool has_counts = false;
   int64_t largest_count = 0;
+
+  friend bool operator==(const Request&, const Request&) = default;
 };
 
 // An algorithm that was considered.
@@ -51,6 +54,8 @@ struct Explanation {
   Algorithm algorithm() const;
 };
 
+// Threads: one owner; the last choices are remembered, so that a repeated call costs no
+// predictions.
 class Selector {
  public:
   Selector(int world, size_t slice_bytes, LinkKind link, WantedAlgorithms wanted)
@@ -78,10 +83,20 @@ class Selector {
   absl::Duration Predict(const AlgorithmTraits& traits, const Request& request) const;
   int64_t BlockElements(const AlgorithmTraits& traits, const Request& request) const;
 
+  struct Remembered {
+    Request request;
+    const AlgorithmTraits* choice = nullptr;
+  };
+  static constexpr size_t kRemembered = 16;
+
+  const AlgorithmTraits& Cheapest(const Request& request) const;
+
   int world_;
   size_t slice_bytes_;
   LinkKind link_;
   WantedAlgorithms wanted_;
+  mutable std::array<Remembered, kRemembered> remembered_;
+  mutable size_t next_to_forget_ = 0;
 };
 
 }  // namespace rz
