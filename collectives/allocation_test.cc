@@ -38,31 +38,48 @@ constexpr int kWarmUp = 300;
 constexpr int kCalls = 1000;
 
 // The simulated wires have queues, too, that grow to what was in them. Fills them far beyond what
-// the ranks will: all messages arrive before any is received, and wait before anybody is told.
+// the ranks will: all messages arrive before any is received, and wait before anybody is told; then
+// all are awaited before any is sent.
 class Stretcher final : public CompletionSink {
  public:
   explicit Stretcher(SimWorld* world) {
-    constexpr int kMessages = 300;
-    for (int i = 0; i < kMessages; ++i) {
-      ForEachPair(world, [&](Transport* transport, Rank peer) {
-        EXPECT_OK(transport->PostSend(peer, kMaxTag, {}, this, 0));
-      });
-    }
+    Send(world);
     for (int i = 0; i < 20 * kMessages; ++i) world->transport(Rank(0))->Progress();
-    for (int i = 0; i < kMessages; ++i) {
-      ForEachPair(world, [&](Transport* transport, Rank peer) {
-        EXPECT_OK(transport->PostRecv(peer, kMaxTag, {}, this, 0));
-      });
-    }
-    const int to_complete = 2 * kMessages * kWorld * (kWorld - 1);
-    while (completed_ < to_complete) {
-      for (int r = 0; r < kWorld; ++r) world->transport(Rank(r))->Progress();
-    }
+    Receive(world);
+    Complete(world);
+    Receive(world);
+    Send(world);
+    Complete(world);
   }
 
   void OnComplete(uint64_t, const absl::Status&, size_t) override { ++completed_; }
 
  private:
+  static constexpr int kMessages = 300;
+
+  void Send(SimWorld* world) {
+    for (int i = 0; i < kMessages; ++i) {
+      ForEachPair(world, [&](Transport* transport, Rank peer) {
+        EXPECT_OK(transport->PostSend(peer, kMaxTag, {}, this, 0));
+      });
+    }
+  }
+
+  void Receive(SimWorld* world) {
+    for (int i = 0; i < kMessages; ++i) {
+      ForEachPair(world, [&](Transport* transport, Rank peer) {
+        EXPECT_OK(transport->PostRecv(peer, kMaxTag, {}, this, 0));
+      });
+    }
+  }
+
+  void Complete(SimWorld* world) {
+    to_complete_ += 2 * kMessages * kWorld * (kWorld - 1);
+    while (completed_ < to_complete_) {
+      for (int r = 0; r < kWorld; ++r) world->transport(Rank(r))->Progress();
+    }
+  }
+
   template <typename F>
   void ForEachPair(SimWorld* world, F f) {
     for (int r = 0; r < kWorld; ++r) {
@@ -73,6 +90,7 @@ class Stretcher final : public CompletionSink {
   }
 
   int completed_ = 0;
+  int to_complete_ = 0;
 };
 
 // Ranks that repeat one collective, stepped in turn.

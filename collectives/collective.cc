@@ -1,5 +1,9 @@
 #include "collectives/collective.h"
 
+#include <string>
+
+#include "absl/strings/str_replace.h"
+
 namespace rz {
 namespace {
 
@@ -13,7 +17,10 @@ std::string_view NameOf(Collective collective) { return kNames[static_cast<size_
 
 std::optional<Collective> ParseCollective(std::string_view name) {
   for (Collective collective : kAllCollectives) {
-    if (name == NameOf(collective)) return collective;
+    const std::string full(NameOf(collective));
+    const std::string joined = absl::StrReplaceAll(full, {{"_", ""}});
+    // The name as other libraries write it: allreduce, reducescatter, alltoall.
+    if (name == full || name == joined) return collective;
   }
   return std::nullopt;
 }

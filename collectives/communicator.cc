@@ -1,5 +1,6 @@
 #include "collectives/communicator.h"
 
+#include <cstdlib>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -31,6 +32,18 @@ absl::Status CheckOptions(const Transport* transport, const CommunicatorOptions&
   return absl::OkStatus();
 }
 
+CallGuardOptions GuardOptions(const CommunicatorOptions& options) {
+  CallGuardOptions guard;
+  guard.communicator_id = options.id;
+  guard.check_calls = options.check_calls;
+  guard.record_calls = options.check_calls;
+  guard.flight_dir = options.flight_dir;
+  const char* const from_environment = std::getenv("RZ_FLIGHT_DIR");
+  if (guard.flight_dir.empty() && from_environment != nullptr) guard.flight_dir = from_environment;
+  guard.clock = options.clock;
+  return guard;
+}
+
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<Communicator::Impl>> Communicator::Impl::Create(
@@ -48,9 +61,12 @@ Communicator::Impl::Impl(Transport* transport, Group group, CommunicatorOptions 
       options_(std::move(options)),
       selector_(group_.size(), options_.slice_bytes, options_.link, wanted),
       schedules_(group_.rank(), group_.size()),
+      guard_(std::make_unique<CallGuard>(transport, group_, static_cast<ControlListener*>(this),
+                                         GuardOptions(options_))),
       executor_(
           std::make_unique<Executor>(transport, group_, options_.id, options_.lanes_in_flight)),
       messages_(std::make_unique<PointToPoint>(transport, group_, options_.id)) {
+  executor_->UseChannel(guard_->channel());
   executor_->set_on_finished(
       [this](int64_t number, const absl::Status& result) { OnFinished(number, result); });
 }
@@ -58,11 +74,13 @@ Communicator::Impl::Impl(Transport* transport, Group group, CommunicatorOptions 
 // Memory that the transport still holds must not be freed: it is given time to let go, and what it
 // does not let go of stays allocated for good.
 Communicator::Impl::~Impl() {
-  if (!idle()) Drain();
+  if (idle() && !executor_->failed()) CatchUp();
+  if (!idle() || !guard_->idle()) Drain();
   executor_->set_on_finished(nullptr);
-  if (!idle()) {
+  if (!guard_->idle() || !idle()) {
     Log(LogLevel::kError, group_.DescribeSelf(),
         ": the transport did not end its operations after Abort; their memory is leaked");
+    static_cast<void>(guard_.release());
     static_cast<void>(executor_.release());
     static_cast<void>(messages_.release());
     for (auto& pack : packs_) static_cast<void>(pack.release());
@@ -70,12 +88,28 @@ Communicator::Impl::~Impl() {
   ReleaseCommunicatorId(transport_, options_.id);
 }
 
+void Communicator::Impl::CatchUp() {
+  const Deadline deadline = Deadline::After(*options_.clock, kCatchUpWait);
+  const auto waits = [&] {
+    return !guard_->caught_up() && !executor_->failed() && !deadline.HasPassed(*options_.clock);
+  };
+  while (waits()) {
+    if (Poll() == 0 && waits()) transport_->WaitForEvent(deadline);
+  }
+  if (executor_->failed()) return;
+  guard_->Close();
+  Poll();
+}
+
 void Communicator::Impl::Drain() {
-  executor_->Fail(absl::CancelledError(absl::StrCat(
+  Fail(absl::CancelledError(absl::StrCat(
       group_.DescribeSelf(), ": the communicator was destroyed while operations were under way")));
   const Deadline deadline = DrainDeadline();
-  while (!idle() && !deadline.HasPassed(*Clock::Steady())) {
-    if (executor_->Poll() == 0 && !idle()) transport_->WaitForEvent(deadline);
+  const auto waits = [&] {
+    return (!idle() || !guard_->idle()) && !deadline.HasPassed(*Clock::Steady());
+  };
+  while (waits()) {
+    if (executor_->Poll() == 0 && waits()) transport_->WaitForEvent(deadline);
   }
 }
 
@@ -87,14 +121,57 @@ Deadline Communicator::Impl::DrainDeadline() {
 }
 
 absl::Status Communicator::Impl::status() const {
-  return executor_->failed() ? executor_->failure() : executor_->abort_cause();
+  if (executor_->failed()) return executor_->failure();
+  if (executor_->abort_requested()) return executor_->abort_cause();
+  return guard_->pending_failure();
+}
+
+const absl::Status& Communicator::Impl::trouble() const {
+  return executor_->trouble().ok() ? messages_->failure() : executor_->trouble();
+}
+
+// What is told to a caller is final: it must not be the echo of what is about to come.
+absl::Status Communicator::Impl::CheckUsable() {
+  while (!executor_->failed() && !executor_->abort_requested() && !guard_->pending_failure().ok()) {
+    if (Poll() == 0 && !executor_->failed()) {
+      transport_->WaitForEvent(guard_->decision_deadline());
+    }
+  }
+  return status();
+}
+
+void Communicator::Impl::Fail(const absl::Status& cause) {
+  if (executor_->failed()) return;
+  executor_->Fail(cause);
+}
+
+void Communicator::Impl::RecordPosition(int64_t number) {
+  guard_->SetPosition(number, executor_->PositionOf(number));
 }
 
 int Communicator::Impl::Poll() {
   const int moved = executor_->Poll();
-  if (!messages_->failure().ok()) executor_->Fail(messages_->failure());
-  if (!executor_->failed()) return moved;
+  // Two sides of a message that differ are their own cause.
+  if (!messages_->failure().ok() && absl::IsFailedPrecondition(messages_->failure())) {
+    Fail(messages_->failure());
+  }
+  if (!executor_->failed()) {
+    const absl::Status failure = guard_->Judge(trouble());
+    if (!failure.ok()) Fail(failure);
+  }
+  if (!executor_->failed()) {
+    if (moved > 0) {
+      fruitless_polls_ = 0;
+    } else if (++fruitless_polls_ == kPollsBeforePosition) {
+      RecordPosition(executor_->FirstRunning(1, guard_->last()));
+    }
+    return moved;
+  }
   messages_->Fail(executor_->failure());
+  if (!record_written_) {
+    record_written_ = true;
+    guard_->WriteRecord(executor_->failure());
+  }
   if (!idle() && DrainDeadline().HasPassed(*Clock::Steady())) {
     executor_->Abandon();
     messages_->Abandon();
@@ -105,11 +182,14 @@ int Communicator::Impl::Poll() {
 bool Communicator::Impl::IsDone(const Operation& operation) const {
   return operation.kind_ == Operation::Kind::kMessage
              ? messages_->IsDone(operation.first_)
-             : executor_->AreDone(operation.first_, operation.last_);
+             : executor_->AreDone(operation.first_, operation.last_) &&
+                   (executor_->failed() || guard_->MayEnd(operation.last_));
 }
 
 absl::Status Communicator::Impl::ResultOf(const Operation& operation) const {
   if (operation.kind_ == Operation::Kind::kMessage) return messages_->ResultOf(operation.first_);
+  // Its data was complete, but not yet known to be right.
+  if (executor_->failed() && !guard_->MayEnd(operation.last_)) return executor_->failure();
   return executor_->ResultOf(operation.first_, operation.last_);
 }
 
@@ -123,7 +203,9 @@ absl::Status Communicator::Impl::DeadlineError(const Operation& operation,
   } else {
     const int64_t number = executor_->FirstRunning(operation.first_, operation.last_);
     what = executor_->DescribeOperation(number);
-    wait = executor_->DescribeWait(number);
+    wait = executor_->IsDone(number) ? "its data is here" : executor_->DescribeWait(number);
+    const std::string neighbours = guard_->DescribeNeighbours();
+    if (!neighbours.empty()) absl::StrAppend(&wait, "; ", neighbours);
   }
   return absl::DeadlineExceededError(absl::StrCat(
       group_.DescribeSelf(), ", ", what, ": not complete after ", absl::FormatDuration(timeout),
@@ -136,9 +218,14 @@ absl::Status Communicator::Impl::Wait(const Operation& operation, absl::Duration
     if (Poll() > 0 || IsDone(operation)) continue;
     if (executor_->failed()) {
       transport_->WaitForEvent(DrainDeadline());
+    } else if (!guard_->pending_failure().ok()) {
+      transport_->WaitForEvent(guard_->decision_deadline());
     } else if (deadline.HasPassed(*options_.clock)) {
-      executor_->Fail(DeadlineError(operation, timeout));
+      Fail(DeadlineError(operation, timeout));
     } else {
+      if (operation.kind_ != Operation::Kind::kMessage) {
+        RecordPosition(executor_->FirstRunning(operation.first_, operation.last_));
+      }
       transport_->WaitForEvent(deadline);
     }
   }
@@ -148,7 +235,7 @@ absl::Status Communicator::Impl::Wait(const Operation& operation, absl::Duration
 const WireCounters& Communicator::Impl::wire_counters() {
   counters_ = executor_->wire_counters();
   counters_.messages = messages_->payload_bytes();
-  counters_.control += messages_->header_bytes();
+  counters_.control += messages_->header_bytes() + guard_->control_bytes();
   return counters_;
 }
 
@@ -169,6 +256,8 @@ int Communicator::world_size() const { return impl_->group().size(); }
 void Communicator::Abort(absl::Status cause) { impl_->executor().RequestAbort(cause); }
 
 absl::Status Communicator::status() const { return impl_->status(); }
+
+rz::FlightRecord Communicator::FlightRecord() const { return impl_->guard().Record("asked for"); }
 
 const WireCounters& Communicator::wire_counters() const { return impl_->wire_counters(); }
 

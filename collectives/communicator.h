@@ -3,7 +3,10 @@
 // Every rank calls the same operations in the same order with the same counts, dtypes, ops, roots
 // and options. An operation starts at its call, moves whenever anything on the communicator is
 // polled or waited for, and ends with a status; several may be in flight. Wait has a deadline
-// always. After the first failure the communicator is failed for good, and its transport with it:
+// always. Where ranks make different calls, every rank with an operation under way fails with
+// FailedPrecondition naming two ranks and both calls, and one that has nothing under way at its
+// next call (the order among several communicators is not compared: there the deadline ends it).
+// After the first failure the communicator is failed for good, and its transport with it:
 // every operation under way and every later call returns that first cause, and buffers of
 // operations under way hold unspecified bytes.
 //
@@ -65,8 +68,19 @@ struct CommunicatorOptions {
   // What carries the messages, for the choice of algorithms: all ranks say the same.
   LinkKind link = LinkKind::kSharedMemory;
 
+  // Notices where ranks make different calls, and keeps a record of the last ones. Off, a rank that
+  // is wrong hangs the others or corrupts their data: for measuring what this costs. All ranks say
+  // the same.
+  bool check_calls = true;
+
+  // Where the flight record is written on failure and on SIGUSR2; empty: RZ_FLIGHT_DIR, and nowhere
+  // where that is not set.
+  std::string flight_dir;
+
   const Clock* clock = Clock::Steady();
 };
+
+struct FlightRecord;
 
 class Operation;
 class SplitOperation;
@@ -197,6 +211,9 @@ class Communicator {
 
   // OK, or the first cause of failure.
   absl::Status status() const;
+
+  // The last 2,048 collective calls and where each stands. Any thread.
+  rz::FlightRecord FlightRecord() const;
 
   // Payload this rank has sent so far, by collective.
   const WireCounters& wire_counters() const;

@@ -17,6 +17,7 @@
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
 #include "collectives/call.h"
+#include "collectives/call_guard.h"
 #include "collectives/communicator.h"
 #include "collectives/executor.h"
 #include "collectives/group.h"
@@ -28,7 +29,7 @@
 
 namespace rz {
 
-class Communicator::Impl {
+class Communicator::Impl final : private ControlListener {
  public:
   // options.id is claimed already, and released by the destructor.
   Impl(Transport* transport, Group group, CommunicatorOptions options, WantedAlgorithms wanted);
@@ -42,6 +43,7 @@ class Communicator::Impl {
   const CommunicatorOptions& options() const { return options_; }
   const Selector& selector() const { return selector_; }
   Executor& executor() { return *executor_; }
+  const CallGuard& guard() const { return *guard_; }
   const WireCounters& wire_counters();
 
   absl::StatusOr<Operation> Start(const Call& call);
@@ -72,7 +74,8 @@ class Communicator::Impl {
   absl::StatusOr<Plan> MakePlan(const Call& call, Algorithm algorithm);
   void SetLayouts(const Call& call, const AlgorithmTraits& traits, Plan& plan);
 
-  int64_t Begin(const Call& call, const Plan& plan);
+  int64_t Begin(const Call& call, const Plan& plan, absl::Span<const Call> packed = {});
+  CallDescriptor Describe(const Call& call, const Plan& plan, absl::Span<const Call> packed) const;
   void OnFinished(int64_t number, const absl::Status& result);
 
   // Starts calls[first ...] as one or alone, and returns how many that were.
@@ -81,16 +84,30 @@ class Communicator::Impl {
   size_t PackLength(absl::Span<const Call> calls, size_t first);
   Pack& FreePack();
 
+  // ControlListener
+  void OnCallHeard(int64_t number, Rank peer) override { executor_->OnCallHeard(number, peer); }
+  void OnVerdict() override { executor_->Suspend(); }
+
+  // The first thing that went wrong with a transfer.
+  const absl::Status& trouble() const;
+  // OK, or the reason why nothing may start; waits for it where it is about to be known.
+  absl::Status CheckUsable();
+  void Fail(const absl::Status& cause);
+  void RecordPosition(int64_t number);
+
   bool idle() const { return executor_->idle() && messages_->idle(); }
   absl::Status DeadlineError(const Operation& operation, absl::Duration timeout) const;
   Deadline DrainDeadline();
   void Drain();
+  // Waits for the neighbours to have made this rank's last calls, then lets go of what they sent.
+  void CatchUp();
 
   Transport* const transport_;
   const Group group_;
   const CommunicatorOptions options_;
   const Selector selector_;
   ScheduleCache schedules_;
+  std::unique_ptr<CallGuard> guard_;
   std::unique_ptr<Executor> executor_;
   std::unique_ptr<PointToPoint> messages_;
   std::vector<std::unique_ptr<Pack>> packs_;
@@ -98,7 +115,8 @@ class Communicator::Impl {
   std::vector<int64_t> offsets_;
   std::vector<int64_t> recv_offsets_;
   WireCounters counters_;
-  int64_t next_number_ = 0;
+  int fruitless_polls_ = 0;
+  bool record_written_ = false;
   std::optional<Deadline> drain_deadline_;  // of the steady clock, from the failure on
 };
 

@@ -89,13 +89,43 @@ absl::StatusOr<Plan> Communicator::Impl::MakePlan(const Call& call, Algorithm al
   return plan;
 }
 
-int64_t Communicator::Impl::Begin(const Call& call, const Plan& plan) {
-  const int64_t number = next_number_++;
-  executor_->Start(number, plan, call.send, call.recv);
+CallDescriptor Communicator::Impl::Describe(const Call& call, const Plan& plan,
+                                            absl::Span<const Call> packed) const {
+  CallDescriptor described;
+  described.kind = static_cast<uint8_t>(call.collective);
+  described.algorithm = static_cast<uint8_t>(plan.algorithm);
+  described.slice_bytes = options_.slice_bytes;
+  if (call.collective == Collective::kBarrier) return described;
+  described.dtype = static_cast<uint8_t>(call.dtype);
+  described.tile_chunk = call.options.tile_chunk;
+  // In all_to_all_v every rank has counts of its own.
+  const bool own_counts = call.has_counts && call.collective == Collective::kAllToAll;
+  described.count = own_counts ? 0 : plan.count;
+  if (HasRoot(call.collective)) described.root = call.root.value();
+  if (IsReduction(call.collective)) {
+    described.op = static_cast<uint8_t>(call.op);
+    described.mode = static_cast<uint8_t>(ModeOf(call.options));
+  }
+  if (call.has_counts) described.counts_hash = HashOfCounts({});
+  if (call.has_counts && !own_counts) described.counts_hash = HashOfCounts(call.counts);
+  for (const Call& member : packed) {
+    described.counts_hash = HashOfCounts({member.count}, described.counts_hash);
+  }
+  return described;
+}
+
+int64_t Communicator::Impl::Begin(const Call& call, const Plan& plan,
+                                  absl::Span<const Call> packed) {
+  const uint32_t fingerprint = guard_->Begin(Describe(call, plan, packed));
+  const int64_t number = guard_->last();
+  executor_->Start(number, plan, call.send, call.recv, fingerprint);
+  guard_->End();
   return number;
 }
 
 void Communicator::Impl::OnFinished(int64_t number, const absl::Status& result) {
+  if (!result.ok()) RecordPosition(number);
+  guard_->OnFinished(number, result.ok());
   for (auto& pack : packs_) {
     if (pack->number != number || !result.ok()) continue;
     pack->calls.Unpack();
@@ -104,7 +134,7 @@ void Communicator::Impl::OnFinished(int64_t number, const absl::Status& result) 
 }
 
 absl::StatusOr<Operation> Communicator::Impl::Start(const Call& call) {
-  RZ_RETURN_IF_ERROR(status());
+  RZ_RETURN_IF_ERROR(CheckUsable());
   RZ_RETURN_IF_ERROR(CheckCall(call, group_.rank(), group_.size()));
   RZ_ASSIGN_OR_RETURN(const Plan plan, MakePlan(call));
   const int64_t number = Begin(call, plan);
@@ -112,19 +142,19 @@ absl::StatusOr<Operation> Communicator::Impl::Start(const Call& call) {
 }
 
 absl::StatusOr<Operation> Communicator::Impl::StartGroup(absl::Span<const Call> calls) {
-  RZ_RETURN_IF_ERROR(status());
+  RZ_RETURN_IF_ERROR(CheckUsable());
   group_algorithms_.clear();
   for (const Call& call : calls) {
     RZ_RETURN_IF_ERROR(CheckCall(call, group_.rank(), group_.size()));
     RZ_ASSIGN_OR_RETURN(const Plan plan, MakePlan(call));
     group_algorithms_.push_back(plan.algorithm);
   }
-  const int64_t first_number = next_number_;
+  const int64_t first_number = guard_->last() + 1;
   for (size_t next = 0; next < calls.size();) {
     RZ_ASSIGN_OR_RETURN(const size_t begun, BeginNextOfGroup(calls, next));
     next += begun;
   }
-  return Operation(this, Operation::Kind::kCollectives, first_number, next_number_ - 1);
+  return Operation(this, Operation::Kind::kCollectives, first_number, guard_->last());
 }
 
 size_t Communicator::Impl::PackLength(absl::Span<const Call> calls, size_t first) {
@@ -169,24 +199,24 @@ absl::Status Communicator::Impl::BeginPack(absl::Span<const Call> calls, Algorit
   if (packed.ok()) {
     const Call& call = pack.calls.call();
     RZ_ASSIGN_OR_RETURN(const Plan plan, MakePlan(call, algorithm));
-    pack.number = next_number_;
-    Begin(call, plan);
+    pack.number = guard_->last() + 1;
+    Begin(call, plan, calls);
   } else {
     // Others have begun what this rank cannot follow.
-    executor_->Fail(packed);
+    Fail(packed);
   }
   return packed;
 }
 
 absl::StatusOr<Operation> Communicator::Impl::StartMessage(bool is_send, void* buffer,
                                                            int64_t count, DType dtype, Rank peer) {
-  RZ_RETURN_IF_ERROR(status());
+  RZ_RETURN_IF_ERROR(CheckUsable());
   RZ_RETURN_IF_ERROR(CheckMessage(is_send ? "send" : "receive", buffer, count, dtype, peer,
                                   group_.rank(), group_.size()));
   const absl::StatusOr<int64_t> number = is_send ? messages_->Send(buffer, count, dtype, peer)
                                                  : messages_->Receive(buffer, count, dtype, peer);
   if (!number.ok()) {
-    executor_->Fail(number.status());
+    Fail(number.status());
     return number.status();
   }
   return Operation(this, Operation::Kind::kMessage, *number, *number);

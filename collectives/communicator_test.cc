@@ -102,7 +102,7 @@ TEST(CommunicatorTest, MissedDeadlineSaysWhoWaitsForWhomAndFailsForGood) {
   const absl::Status status = operation.Wait(absl::Seconds(5));
   EXPECT_THAT(status,
               StatusIs(absl::StatusCode::kDeadlineExceeded,
-                       AllOf(HasSubstr("rank 1"), HasSubstr("operation 0"), HasSubstr("5s"),
+                       AllOf(HasSubstr("rank 1"), HasSubstr("operation 1"), HasSubstr("5s"),
                              HasSubstr("all_reduce of 12 float32 sum by ring"),
                              HasSubstr("lane 0 of 1, round 0"),
                              HasSubstr("recv block 2 from rank 0"), HasSubstr("16 bytes"))));
@@ -215,7 +215,8 @@ TEST_P(WireBytesTest, PayloadIsTheClosedFormula) {
   }
   const WireCounters total = TotalCounters(job);
   EXPECT_EQ(total.broadcast, (kWorld - 1) * kCount * 2);
-  EXPECT_EQ(total.control, 0);
+  constexpr int kCalls = 4, kNeighbours = 2, kDescriptorBytes = 64;
+  EXPECT_EQ(total.control, kWorld * kCalls * kNeighbours * kDescriptorBytes);
 }
 
 INSTANTIATE_TEST_SUITE_P(Algorithms, WireBytesTest, ::testing::Values("", "ring", "pairwise"),
@@ -319,20 +320,16 @@ TEST(MismatchTest, DifferentCountsEndInAnErrorAndDamageNothing) {
       return job.comm(r).StartAllReduce(data[r].data(), data[r].data(), kCounts[r], DType::kFloat32,
                                         ReduceOp::kSum);
     });
-    if (!run.ok()) {
-      ASSERT_OK(job.AbortAll(absl::DeadlineExceededError("the harness's deadline")));
-    }
-    int told = 0;
+    ASSERT_OK(run) << "seed " << seed;
     for (int r = 0; r < kWorld; ++r) {
-      EXPECT_FALSE(job.results()[r].ok()) << "rank " << r << ", seed " << seed;
-      const std::string text(job.results()[r].message());
-      if (text.find("expected") != std::string::npos ||
-          text.find("met a receive") != std::string::npos) {
-        ++told;
-      }
+      EXPECT_THAT(job.results()[r],
+                  StatusIs(absl::StatusCode::kFailedPrecondition,
+                           AllOf(HasSubstr("operation 1: rank "),
+                                 HasSubstr("called all_reduce of 12 float32 sum"),
+                                 HasSubstr("rank 1 called all_reduce of 30 float32 sum"))))
+          << "rank " << r << ", seed " << seed;
       for (int64_t i = kCounts[r]; i < kCounts[r] + 8; ++i) EXPECT_EQ(data[r][i], kGuard);
     }
-    EXPECT_GE(told, 1) << "seed " << seed;
   }
 }
 

@@ -7,11 +7,12 @@
 #include "collectives/executor.h"
 
 #include <algorithm>
+#include <cstring>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "collectives/limits.h"
-#include "collectives/tags.h"
+#include "collectives/wire_tag.h"
 #include "runtime/base/status_macros.h"
 
 namespace rz {
@@ -27,6 +28,16 @@ bool IsOutgoing(TransferKind kind) {
   return kind == TransferKind::kSend || kind == TransferKind::kSignal;
 }
 
+uint64_t MakeToken(int slot, size_t transfer) {
+  return static_cast<uint64_t>(slot) << kTokenSlotShift | transfer;
+}
+
+absl::Status WrongLength(size_t moved, size_t expected) {
+  return absl::FailedPreconditionError(
+      absl::StrCat("moved ", moved, " bytes where this rank expected ", expected,
+                   ": do all ranks call the same operations with the same counts and dtypes?"));
+}
+
 }  // namespace
 
 Executor::Executor(Transport* transport, Group group, uint32_t communicator_id, int lanes_in_flight)
@@ -37,6 +48,9 @@ Executor::Executor(Transport* transport, Group group, uint32_t communicator_id, 
       slots_(static_cast<size_t>(lanes_in_flight) * kOperationsWithFullLanes) {
   ready_.reserve(slots_.size());
   advancing_.reserve(slots_.size());
+  order_.reserve(slots_.size());
+  free_operations_.reserve(slots_.size());
+  awaiting_.reserve(slots_.size() * ControlChannel::kMaxNeighbours);
 }
 
 int Executor::NewOperation() {
@@ -49,7 +63,8 @@ int Executor::NewOperation() {
   return index;
 }
 
-void Executor::Start(int64_t number, const Plan& plan, const void* input, void* output) {
+void Executor::Start(int64_t number, const Plan& plan, const void* input, void* output,
+                     uint32_t fingerprint) {
   const int index = NewOperation();
   RunningOperation& operation = operations_[index];
   operation.number = number;
@@ -62,6 +77,7 @@ void Executor::Start(int64_t number, const Plan& plan, const void* input, void* 
   if (operation.plan.output_lanes) keep(*operation.plan.output_lanes, operation.output_offsets);
   operation.input = const_cast<std::byte*>(static_cast<const std::byte*>(input));
   operation.output = static_cast<std::byte*>(output);
+  operation.fingerprint = fingerprint;
   operation.next_lane = 0;
   operation.lanes_done = 0;
   operation.lanes_active = 0;
@@ -73,7 +89,7 @@ void Executor::Start(int64_t number, const Plan& plan, const void* input, void* 
 int Executor::Poll() {
   const int completions = transport_->Progress();
   if (abort_requested()) Fail(abort_cause());
-  if (!transfer_failure_.ok()) Fail(transfer_failure_);
+  if (!transfer_failure_.ok() && channel_ == nullptr) Fail(transfer_failure_);
   advancing_.swap(ready_);
   for (int slot : advancing_) AdvanceLane(slot);
   advancing_.clear();
@@ -167,13 +183,13 @@ void Executor::AdmitLanes() {
     while (AdmitLane(index)) {
     }
     // A later operation must not overtake this one's lanes where places are short.
-    if (failed() || FreeSlot() < 0) return;
+    if (stopped() || FreeSlot() < 0) return;
   }
 }
 
 bool Executor::AdmitLane(int index) {
   RunningOperation& operation = operations_[index];
-  if (failed() || operation.next_lane == operation.plan.lane_count() ||
+  if (stopped() || operation.next_lane == operation.plan.lane_count() ||
       operation.lanes_active == lanes_in_flight_) {
     return false;
   }
@@ -186,7 +202,7 @@ bool Executor::AdmitLane(int index) {
   ++operation.next_lane;
   ++operation.lanes_active;
   if (absl::Status status = PostRound(slot_index); !status.ok()) {
-    Fail(status);
+    OnTrouble(status);
     return false;
   }
   if (slots_[slot_index].pending == 0) AdvanceLane(slot_index);
@@ -205,12 +221,14 @@ absl::Status Executor::PrepareSlot(LaneSlot& slot, int index) {
                  slot.scratch.data()};
   slot.round = 0;
   slot.pending = 0;
+  slot.has_sent = {};
+  slot.has_received = {};
   return absl::OkStatus();
 }
 
 void Executor::AdvanceLane(int slot_index) {
   LaneSlot& slot = slots_[slot_index];
-  if (failed()) return;
+  if (stopped()) return;
   RunningOperation& operation = operations_[slot.operation];
   const std::vector<Round>& rounds = operation.plan.schedule->rounds;
   while (slot.pending == 0) {
@@ -225,7 +243,7 @@ void Executor::AdvanceLane(int slot_index) {
       return;
     }
     if (absl::Status status = PostRound(slot_index); !status.ok()) {
-      Fail(status);
+      OnTrouble(status);
       return;
     }
   }
@@ -255,20 +273,123 @@ absl::Status Executor::PostTransfer(int slot_index, size_t transfer_index) {
     memory = slot.memory.BytesOf(transfer);
     if (memory.empty()) return absl::OkStatus();
   }
-  slot.transfers[transfer_index].bytes = memory.size();
-  const Rank peer = group_.ToTransport(Rank(transfer.peer));
-  const Tag tag = CollectiveTag(communicator_id_, operation.number, slot.lane);
-  const uint64_t token = (static_cast<uint64_t>(slot_index) << kTokenSlotShift) | transfer_index;
-  if (IsOutgoing(transfer.kind)) {
-    RZ_RETURN_IF_ERROR(transport_->PostSend(peer, tag, memory, this, token));
-    CountPayload(plan.collective, memory.size());
-  } else {
-    RZ_RETURN_IF_ERROR(transport_->PostRecv(peer, tag, memory, this, token));
+  TransferState& state = slot.transfers[transfer_index];
+  state.bytes = memory.size();
+  if (!IsOutgoing(transfer.kind)) {
+    RZ_ASSIGN_OR_RETURN(const bool done, ReceiveWithCall(slot, transfer_index, memory));
+    if (!done) return PostReceive(slot_index, transfer_index, memory);
+    if (state.awaits_call) awaiting_.push_back(slot_index);
+    return absl::OkStatus();
   }
+  CountPayload(plan.collective, memory.size());
+  if (SendWithCall(slot, transfer, memory)) return absl::OkStatus();
+  const Tag tag = LaneTag(communicator_id_, operation.number, slot.lane, operation.fingerprint);
+  RZ_RETURN_IF_ERROR(transport_->PostSend(group_.ToTransport(Rank(transfer.peer)), tag, memory,
+                                          this, MakeToken(slot_index, transfer_index)));
+  state.outstanding = true;
+  ++slot.pending;
+  ++pending_;
+  return absl::OkStatus();
+}
+
+absl::Status Executor::PostReceive(int slot_index, size_t transfer_index,
+                                   absl::Span<std::byte> memory) {
+  LaneSlot& slot = slots_[slot_index];
+  const RunningOperation& operation = operations_[slot.operation];
+  const Transfer& transfer = operation.plan.schedule->rounds[slot.round].transfers[transfer_index];
+  const Tag tag = LaneTag(communicator_id_, operation.number, slot.lane, operation.fingerprint);
+  RZ_RETURN_IF_ERROR(transport_->PostRecv(group_.ToTransport(Rank(transfer.peer)), tag, memory,
+                                          this, MakeToken(slot_index, transfer_index)));
   slot.transfers[transfer_index].outstanding = true;
   ++slot.pending;
   ++pending_;
   return absl::OkStatus();
+}
+
+bool Executor::SendWithCall(LaneSlot& slot, const Transfer& transfer,
+                            absl::Span<const std::byte> memory) {
+  if (channel_ == nullptr || slot.lane != 0) return false;
+  const int neighbour = channel_->NeighbourIndex(Rank(transfer.peer));
+  if (neighbour < 0 || slot.has_sent[neighbour]) return false;
+  slot.has_sent[neighbour] = true;
+  return slot.round == 0 &&
+         channel_->AttachPayload(operations_[slot.operation].number, Rank(transfer.peer), memory);
+}
+
+absl::StatusOr<bool> Executor::ReceiveWithCall(LaneSlot& slot, size_t transfer_index,
+                                               absl::Span<std::byte> memory) {
+  if (channel_ == nullptr || slot.lane != 0) return false;
+  const RunningOperation& operation = operations_[slot.operation];
+  const Rank peer(operation.plan.schedule->rounds[slot.round].transfers[transfer_index].peer);
+  const int neighbour = channel_->NeighbourIndex(peer);
+  if (neighbour < 0 || slot.has_received[neighbour]) return false;
+  slot.has_received[neighbour] = true;
+  const auto heard = channel_->HeardFrom(operation.number, peer);
+  if (!heard.has_value()) {
+    slot.transfers[transfer_index].awaits_call = true;
+    slot.transfers[transfer_index].outstanding = true;
+    ++slot.pending;
+    return true;
+  }
+  if (!heard->has_payload) return false;
+  RZ_RETURN_IF_ERROR(TakePayload(slot, transfer_index, memory, heard->payload));
+  return true;
+}
+
+absl::Status Executor::TakePayload(LaneSlot& slot, size_t transfer_index,
+                                   absl::Span<std::byte> memory,
+                                   absl::Span<const std::byte> payload) {
+  if (payload.size() != memory.size()) return WrongLength(payload.size(), memory.size());
+  if (!payload.empty()) std::memcpy(memory.data(), payload.data(), payload.size());
+  const RunningOperation& operation = operations_[slot.operation];
+  channel_->TakePayload(
+      operation.number,
+      Rank(operation.plan.schedule->rounds[slot.round].transfers[transfer_index].peer));
+  return absl::OkStatus();
+}
+
+void Executor::OnCallHeard(int64_t number, Rank peer) {
+  if (stopped()) return;
+  for (size_t i = 0; i < awaiting_.size(); ++i) {
+    const int slot_index = awaiting_[i];
+    LaneSlot& slot = slots_[slot_index];
+    const RunningOperation& operation = operations_[slot.operation];
+    if (operation.number != number) continue;
+    const std::vector<Transfer>& transfers = operation.plan.schedule->rounds[slot.round].transfers;
+    for (size_t t = 0; t < transfers.size(); ++t) {
+      if (!slot.transfers[t].awaits_call || Rank(transfers[t].peer) != peer) continue;
+      awaiting_.erase(awaiting_.begin() + static_cast<ptrdiff_t>(i));
+      const absl::Status status = ResolveAwaited(slot_index, t);
+      if (!status.ok()) OnTrouble(InContext(slot, t, status));
+      return;
+    }
+  }
+}
+
+absl::Status Executor::ResolveAwaited(int slot_index, size_t transfer_index) {
+  LaneSlot& slot = slots_[slot_index];
+  TransferState& state = slot.transfers[transfer_index];
+  const RunningOperation& operation = operations_[slot.operation];
+  const Transfer& transfer = operation.plan.schedule->rounds[slot.round].transfers[transfer_index];
+  absl::Span<std::byte> memory;
+  if (IsData(transfer.kind)) memory = slot.memory.BytesOf(transfer);
+  state.awaits_call = false;
+  state.outstanding = false;
+  --slot.pending;
+  const auto heard = channel_->HeardFrom(operation.number, Rank(transfer.peer));
+  if (!heard->has_payload) return PostReceive(slot_index, transfer_index, memory);
+  RZ_RETURN_IF_ERROR(TakePayload(slot, transfer_index, memory, heard->payload));
+  if (slot.pending == 0) ready_.push_back(slot_index);
+  return absl::OkStatus();
+}
+
+void Executor::OnTrouble(const absl::Status& status) {
+  if (channel_ == nullptr) {
+    Fail(status);
+    return;
+  }
+  if (transfer_failure_.ok()) transfer_failure_ = status;
+  suspended_ = true;
 }
 
 void Executor::OnComplete(uint64_t token, const absl::Status& status, size_t bytes) {
@@ -280,14 +401,10 @@ void Executor::OnComplete(uint64_t token, const absl::Status& status, size_t byt
   --slot.pending;
   --pending_;
   if (failed() || !transfer_failure_.ok()) return;
-  if (!status.ok()) {
-    transfer_failure_ = InContext(slot, transfer_index, status);
-  } else if (bytes != transfer.bytes) {
+  if (!status.ok() || bytes != transfer.bytes) {
     transfer_failure_ =
-        InContext(slot, transfer_index,
-                  absl::FailedPreconditionError(absl::StrCat(
-                      "moved ", bytes, " bytes where this rank expected ", transfer.bytes,
-                      ": do all ranks call the same operations with the same counts and dtypes?")));
+        InContext(slot, transfer_index, status.ok() ? WrongLength(bytes, transfer.bytes) : status);
+    suspended_ = channel_ != nullptr;
   } else if (slot.pending == 0) {
     ready_.push_back(slot_index);
   }
@@ -337,6 +454,25 @@ absl::Status Executor::InContext(const LaneSlot& slot, size_t transfer_index,
                       absl::StrCat(group_.DescribeSelf(), ", ", DescribeOperation(operation.number),
                                    ", lane ", slot.lane, ", round ", slot.round, ", ",
                                    DescribeTransfer(slot, transfer_index), ": ", status.message()));
+}
+
+FlightPosition Executor::PositionOf(int64_t number) const {
+  FlightPosition position;
+  for (const LaneSlot& slot : slots_) {
+    if (slot.operation < 0 || operations_[slot.operation].number != number) continue;
+    const int32_t lane = static_cast<int32_t>(std::min<int64_t>(slot.lane, INT32_MAX));
+    if (position.lane >= 0 && position.lane <= lane) continue;
+    position = {lane, static_cast<int32_t>(slot.round), -1};
+    const std::vector<Transfer>& transfers =
+        operations_[slot.operation].plan.schedule->rounds[slot.round].transfers;
+    for (size_t i = 0; i < slot.transfers.size(); ++i) {
+      if (!slot.transfers[i].outstanding) continue;
+      // What does not come says more than what is not taken.
+      if (position.peer < 0 || !IsOutgoing(transfers[i].kind)) position.peer = transfers[i].peer;
+      if (!IsOutgoing(transfers[i].kind)) break;
+    }
+  }
+  return position;
 }
 
 std::string Executor::DescribeWait(int64_t number) const {

@@ -12,6 +12,7 @@
 #ifndef RINGZERO_COLLECTIVES_EXECUTOR_H_
 #define RINGZERO_COLLECTIVES_EXECUTOR_H_
 
+#include <array>
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
@@ -22,7 +23,10 @@
 
 #include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "absl/synchronization/mutex.h"
+#include "collectives/control_channel.h"
+#include "collectives/flight/flight_recorder.h"
 #include "collectives/group.h"
 #include "collectives/lane_memory.h"
 #include "collectives/plan.h"
@@ -43,9 +47,17 @@ class Executor final : public CompletionSink {
 
   void set_on_finished(FinishedCallback callback) { on_finished_ = std::move(callback); }
 
+  // With a channel (which outlives the executor), the first message of lane 0 to a neighbour
+  // travels with the call's descriptor where it can, and nothing of lane 0 is taken from a
+  // neighbour that has not been heard to make the same call. Then a transfer that fails stops the
+  // lanes, and the owner decides of what to Fail: see trouble().
+  void UseChannel(ControlChannel* channel) { channel_ = channel; }
+
   // Starts operation `number` (greater than all before). The executor has not failed. Schedule and
-  // buffers stay until the operation is done; the plan's offsets need not.
-  void Start(int64_t number, const Plan& plan, const void* input, void* output);
+  // buffers stay until the operation is done; the plan's offsets need not. `fingerprint` is that of
+  // the call, below kFingerprints.
+  void Start(int64_t number, const Plan& plan, const void* input, void* output,
+             uint32_t fingerprint = 0);
 
   // Moves what can be moved; returns how many completions came.
   int Poll();
@@ -69,6 +81,18 @@ class Executor final : public CompletionSink {
   void Fail(const absl::Status& cause);
   bool failed() const { return !failure_.ok(); }
   absl::Status failure() const { return failure_; }
+
+  // No lane moves any more; Fail is to follow.
+  void Suspend() { suspended_ = true; }
+
+  // OK, or what the owner has to Fail of unless it knows better. The lanes have stopped.
+  const absl::Status& trouble() const { return transfer_failure_; }
+
+  // The channel has heard of `peer`'s call `number`, or never will. From within Progress.
+  void OnCallHeard(int64_t number, Rank peer);
+
+  // Where operation `number` waits.
+  FlightPosition PositionOf(int64_t number) const;
 
   // As Fail, from any thread: seen by the next Poll.
   void RequestAbort(const absl::Status& cause);
@@ -96,6 +120,7 @@ class Executor final : public CompletionSink {
     std::vector<int64_t> output_offsets;
     std::byte* input = nullptr;
     std::byte* output = nullptr;
+    uint32_t fingerprint = 0;
     int64_t next_lane = 0;
     int64_t lanes_done = 0;
     int lanes_active = 0;
@@ -104,6 +129,7 @@ class Executor final : public CompletionSink {
   struct TransferState {
     size_t bytes = 0;
     bool outstanding = false;
+    bool awaits_call = false;  // of its peer; the transport knows nothing of it yet
   };
 
   // A place where one lane after another runs.
@@ -114,6 +140,9 @@ class Executor final : public CompletionSink {
     size_t round = 0;
     int pending = 0;
     std::vector<TransferState> transfers;  // of the round
+    // Of lane 0: a message to or from this neighbour is under way or over.
+    std::array<bool, ControlChannel::kMaxNeighbours> has_sent = {};
+    std::array<bool, ControlChannel::kMaxNeighbours> has_received = {};
     Buffer scratch;
   };
 
@@ -128,6 +157,19 @@ class Executor final : public CompletionSink {
   void AdvanceLane(int slot_index);
   absl::Status PostRound(int slot_index);
   absl::Status PostTransfer(int slot_index, size_t transfer_index);
+  absl::Status PostReceive(int slot_index, size_t transfer_index, absl::Span<std::byte> memory);
+
+  // Sends or receives with the call's descriptor; false where that is not the way.
+  bool SendWithCall(LaneSlot& slot, const Transfer& transfer, absl::Span<const std::byte> memory);
+  absl::StatusOr<bool> ReceiveWithCall(LaneSlot& slot, size_t transfer_index,
+                                       absl::Span<std::byte> memory);
+  absl::Status TakePayload(LaneSlot& slot, size_t transfer_index, absl::Span<std::byte> memory,
+                           absl::Span<const std::byte> payload);
+  absl::Status ResolveAwaited(int slot_index, size_t transfer_index);
+
+  bool stopped() const { return failed() || suspended_; }
+  // A transfer failed.
+  void OnTrouble(const absl::Status& status);
   void RunLocalSteps(const LaneSlot& slot);
 
   void CountPayload(Collective collective, size_t bytes);
@@ -152,10 +194,14 @@ class Executor final : public CompletionSink {
   std::vector<int> advancing_;  // the same while they are worked on
   int pending_ = 0;             // transfers the transport holds
 
+  ControlChannel* channel_ = nullptr;
+  bool suspended_ = false;
+  std::vector<int> awaiting_;  // slots with transfers that await calls
+
   FinishedCallback on_finished_;
   WireCounters counters_;
   absl::Status failure_;
-  absl::Status transfer_failure_;  // seen in OnComplete, acted on by Poll
+  absl::Status transfer_failure_;  // the first one, acted on by Poll or the owner
   std::vector<int64_t> failed_operations_;
 
   std::atomic<bool> abort_requested_{false};

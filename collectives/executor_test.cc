@@ -9,7 +9,7 @@
 #include "absl/status/status.h"
 #include "collectives/plan.h"
 #include "collectives/schedule_cache.h"
-#include "collectives/tags.h"
+#include "collectives/wire_tag.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "runtime/base/status_matchers.h"
@@ -93,7 +93,8 @@ class ExecutorTest : public ::testing::Test {
   std::vector<int64_t> LanesPosted() const {
     std::vector<int64_t> lanes;
     for (const ScriptedTransport::Post& post : transport_.posts) {
-      if (post.send) lanes.push_back(static_cast<int64_t>(post.tag & 0xfff) - 1);
+      const auto field = static_cast<int64_t>(post.tag & 0xfff);
+      if (post.send) lanes.push_back(field >= kFingerprints ? 0 : field);
     }
     return lanes;
   }
@@ -140,8 +141,8 @@ TEST_F(ExecutorTest, LanesOfAllOperationsTogetherAreBounded) {
 TEST_F(ExecutorTest, TagsNameCommunicatorOperationAndLane) {
   Start(77);
   ASSERT_FALSE(transport_.posts.empty());
-  EXPECT_EQ(transport_.posts.front().tag, CollectiveTag(9, 77, 0));
-  EXPECT_EQ(transport_.posts.back().tag, CollectiveTag(9, 77, 1));
+  EXPECT_EQ(transport_.posts.front().tag, LaneTag(9, 77, 0, 0));
+  EXPECT_EQ(transport_.posts.back().tag, LaneTag(9, 77, 1, 0));
 }
 
 TEST_F(ExecutorTest, PayloadIsCountedWhenItIsHandedOver) {

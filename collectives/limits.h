@@ -46,6 +46,9 @@ inline constexpr size_t kInitialCallWindow = 8;
 // it is waited for, and how long a verdict is given to leave for the other ranks.
 inline constexpr absl::Duration kVerdictWait = absl::Seconds(1);
 
+// Polls in vain before the flight record is told where the oldest operation waits.
+inline constexpr int kPollsBeforePosition = 16;
+
 // Operations in a flight record's file, at most.
 inline constexpr int kMaxFlightEntries = 1 << 20;
 

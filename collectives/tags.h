@@ -1,8 +1,7 @@
 // How a communicator uses the transport's tags, {communicator 8, number 22, lane 12}. Lane field 0
 // is for what is not part of a schedule: numbers 0 and 1 are left to control messages, the others
-// carry point-to-point messages, two tags each. Lanes of collectives have the fields from 1 on.
-// Numbers wrap: what is 2^20 messages, 2^22 operations or 4,095 lanes apart is never in flight
-// together.
+// carry point-to-point messages, two tags each. Lanes of collectives have the fields from 1 on:
+// wire_tag.h. Numbers wrap: what is 2^20 messages apart is never in flight together.
 #ifndef RINGZERO_COLLECTIVES_TAGS_H_
 #define RINGZERO_COLLECTIVES_TAGS_H_
 
@@ -11,11 +10,6 @@
 #include "runtime/transport/transport.h"
 
 namespace rz {
-
-constexpr Tag CollectiveTag(uint32_t communicator, int64_t operation, int64_t lane) {
-  return MakeTag(communicator, static_cast<uint64_t>(operation),
-                 1 + static_cast<uint64_t>(lane) % 0xfff);
-}
 
 // `sequence` counts the messages of the pair.
 constexpr Tag MessageTag(uint32_t communicator, uint64_t sequence, bool is_header) {

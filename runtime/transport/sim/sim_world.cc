@@ -99,6 +99,7 @@ bool SimWorld::PollInTurn(absl::Span<const std::function<bool()>> ranks, std::ve
 absl::Status SimWorld::Run(absl::Span<const std::function<bool()>> ranks) {
   std::vector<bool> done(ranks.size(), false);
   int idle_polls = 0;
+  bool time_passed = false;
   while (true) {
     const int rank = PickRank(done);
     if (rank < 0) return absl::OkStatus();
@@ -109,11 +110,17 @@ absl::Status SimWorld::Run(absl::Span<const std::function<bool()>> ranks) {
     if (!told) network_.DeliverOne();
     if (done[rank] || told || network_.events() != events) {
       idle_polls = 0;
+      time_passed = false;
       continue;
     }
     if (++idle_polls < world_size()) continue;
     idle_polls = 0;
-    if (!PollInTurn(ranks, done)) {
+    if (PollInTurn(ranks, done)) {
+      time_passed = false;
+    } else if (!time_passed) {
+      time_passed = true;
+      clock_.Advance(options_.last_resort);
+    } else {
       return absl::FailedPreconditionError(absl::StrCat("deadlock: ", WaitingReport()));
     }
   }

@@ -3,7 +3,7 @@
 // Each rank gets a Transport that keeps the whole contract of transport.h. Which message is
 // delivered next and which rank is polled next come from a seed; so does, in kMixed, whether a send
 // completes at once (eager) or with its receive (rendezvous). Time stands still unless somebody
-// waits in vain. The same seed gives the same run.
+// waits in vain or nothing else can happen. The same seed gives the same run.
 //
 // Everything is called from one thread, Transport::Abort and Wake excepted.
 #ifndef RINGZERO_RUNTIME_TRANSPORT_SIM_SIM_WORLD_H_
@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "absl/time/time.h"
 #include "absl/types/span.h"
 #include "runtime/base/clock.h"
 #include "runtime/base/types.h"
@@ -49,6 +50,10 @@ struct SimOptions {
   // With nothing under way, how often each rank is polled in vain before that is a deadlock: more
   // than it may need from one operation to the next without touching the wires.
   int idle_polls = 8;
+
+  // With nothing under way, this much time passes once before that is a deadlock: ranks may wait a
+  // moment for something that does not come before they go on.
+  absl::Duration last_resort = absl::Seconds(2);
 
   std::optional<SimFault> fault = std::nullopt;
 };

@@ -1,0 +1,120 @@
+#include "collectives/call_guard.h"
+
+#include <cstdlib>
+
+#include "absl/strings/str_cat.h"
+#include "collectives/flight/flight_dump.h"
+#include "collectives/limits.h"
+#include "runtime/base/log.h"
+
+namespace rz {
+namespace {
+
+std::string JobName() {
+  const char* const job = std::getenv("RZ_JOB");
+  return job == nullptr || *job == '\0' ? "default" : job;
+}
+
+}  // namespace
+
+CallGuard::CallGuard(Transport* transport, const Group& group, ControlListener* listener,
+                     const CallGuardOptions& options)
+    : transport_(transport), group_(group), options_(options), job_(JobName()) {
+  if (options.check_calls) {
+    channel_ =
+        std::make_unique<ControlChannel>(transport, group, options.communicator_id, listener);
+  }
+  if (!options.record_calls) return;
+  recorder_ = std::make_unique<FlightRecorder>(FlightRecorder::kDefaultCapacity, options.clock);
+  if (options.flight_dir.empty()) return;
+  signal_ =
+      std::make_unique<FlightSignal>(options.flight_dir, [this] { return Record("SIGUSR2"); });
+}
+
+CallGuard::~CallGuard() = default;
+
+uint32_t CallGuard::Begin(CallDescriptor call) {
+  call.number = call_.number + 1;
+  call.history = history_;
+  call_ = call;
+  const CallHashes hashes = HashesOf(call);
+  history_ = hashes.history_after;
+  if (recorder_ != nullptr) recorder_->Start(call);
+  if (channel_ == nullptr) return 0;
+  channel_->BeginCall(call);
+  return hashes.fingerprint;
+}
+
+void CallGuard::End() {
+  if (channel_ != nullptr) channel_->EndCall();
+}
+
+void CallGuard::OnFinished(int64_t number, bool ok) {
+  if (recorder_ != nullptr) recorder_->End(number, ok ? FlightState::kDone : FlightState::kFailed);
+}
+
+absl::Status CallGuard::Judge(const absl::Status& trouble) {
+  const bool has_verdict = channel_ != nullptr && !channel_->verdict().ok();
+  if (trouble_.ok()) {
+    trouble_ = trouble;
+    if (trouble_.ok() && channel_ != nullptr) trouble_ = channel_->failure();
+  }
+  if (!has_verdict && trouble_.ok()) return absl::OkStatus();
+  if (channel_ == nullptr) return trouble_;
+  if (has_verdict && channel_->verdict_is_out()) return channel_->verdict();
+  if (!decision_deadline_.has_value()) {
+    decision_deadline_ = Deadline::After(*options_.clock, kVerdictWait);
+  }
+  return decision_deadline_->HasPassed(*options_.clock) ? pending_failure() : absl::OkStatus();
+}
+
+absl::Status CallGuard::pending_failure() const {
+  if (channel_ != nullptr && !channel_->verdict().ok()) return channel_->verdict();
+  return trouble_;
+}
+
+Deadline CallGuard::decision_deadline() const {
+  return decision_deadline_.value_or(Deadline::InfiniteFuture());
+}
+
+std::string CallGuard::DescribeNeighbours() const {
+  return channel_ == nullptr ? "" : channel_->DescribeNeighbours();
+}
+
+bool CallGuard::caught_up() const {
+  return channel_ == nullptr || channel_->caught_up() || channel_->lost_a_neighbour();
+}
+
+void CallGuard::Close() {
+  if (channel_ != nullptr) channel_->Close();
+}
+
+void CallGuard::SetPosition(int64_t number, const FlightPosition& position) {
+  if (recorder_ != nullptr) recorder_->SetPosition(number, position);
+}
+
+FlightRecord CallGuard::Record(const std::string& reason) const {
+  FlightRecord record;
+  record.job = job_;
+  record.rank = group_.rank().value();
+  record.job_rank = transport_->rank().value();
+  record.world_size = group_.size();
+  record.communicator = options_.communicator_id;
+  record.reason = reason;
+  record.taken = absl::Now();
+  if (recorder_ == nullptr) return record;
+  record.entries = recorder_->Entries();
+  record.last_number = recorder_->last_number();
+  return record;
+}
+
+void CallGuard::WriteRecord(const absl::Status& failure) {
+  if (options_.flight_dir.empty()) return;
+  const absl::Status written =
+      WriteFlightRecord(Record(std::string(failure.message())), options_.flight_dir);
+  if (!written.ok()) {
+    Log(LogLevel::kWarning, "no flight record: ", absl::string_view(written.message()));
+  }
+}
+
+}  // namespace rz
