@@ -17,11 +17,11 @@ namespace rz {
 
 class UcxTransport;
 
-struct Operation {
+struct UcxOperation {
   enum class Kind : uint8_t { kSend, kReceive };
 
-  Operation* previous = nullptr;
-  Operation* next = nullptr;
+  UcxOperation* previous = nullptr;
+  UcxOperation* next = nullptr;
 
   UcxTransport* transport = nullptr;
   void* request = nullptr;  // UCX's handle while under way there
@@ -51,13 +51,13 @@ class OperationList {
   OperationList& operator=(const OperationList&) = delete;
 
   bool empty() const { return head_.next == &head_; }
-  Operation* front() { return empty() ? nullptr : head_.next; }
+  UcxOperation* front() { return empty() ? nullptr : head_.next; }
   // The operation after `operation`, nullptr behind the last.
-  Operation* After(Operation* operation) {
+  UcxOperation* After(UcxOperation* operation) {
     return operation->next == &head_ ? nullptr : operation->next;
   }
 
-  void PushBack(Operation* operation) {
+  void PushBack(UcxOperation* operation) {
     operation->previous = head_.previous;
     operation->next = &head_;
     head_.previous->next = operation;
@@ -65,14 +65,14 @@ class OperationList {
   }
 
   // `operation` is in some list.
-  static void Remove(Operation* operation) {
+  static void Remove(UcxOperation* operation) {
     operation->previous->next = operation->next;
     operation->next->previous = operation->previous;
     operation->previous = operation->next = nullptr;
   }
 
-  Operation* PopFront() {
-    Operation* operation = front();
+  UcxOperation* PopFront() {
+    UcxOperation* operation = front();
     if (operation != nullptr) Remove(operation);
     return operation;
   }
@@ -88,21 +88,21 @@ class OperationList {
   }
 
  private:
-  Operation head_;  // a ring through this sentinel
+  UcxOperation head_;  // a ring through this sentinel
 };
 
 // Owns all records. Grows by blocks and never shrinks: no allocation in the steady state.
 class OperationPool {
  public:
-  Operation* Take() {
+  UcxOperation* Take() {
     if (free_ == nullptr) Grow();
-    Operation* operation = free_;
+    UcxOperation* operation = free_;
     free_ = operation->next;
     operation->next = nullptr;
     return operation;
   }
 
-  void Return(Operation* operation) {
+  void Return(UcxOperation* operation) {
     operation->status = absl::OkStatus();
     operation->request = nullptr;
     operation->abandoned = false;
@@ -116,12 +116,12 @@ class OperationPool {
   static constexpr size_t kBlock = 256;
 
   void Grow() {
-    blocks_.push_back(std::make_unique<Operation[]>(kBlock));
+    blocks_.push_back(std::make_unique<UcxOperation[]>(kBlock));
     for (size_t i = 0; i < kBlock; ++i) Return(&blocks_.back()[i]);
   }
 
-  std::vector<std::unique_ptr<Operation[]>> blocks_;
-  Operation* free_ = nullptr;
+  std::vector<std::unique_ptr<UcxOperation[]>> blocks_;
+  UcxOperation* free_ = nullptr;
 };
 
 }  // namespace rz

@@ -7,7 +7,7 @@
 namespace rz {
 namespace {
 
-void Transfer(Operation* send, Operation* receive) {
+void Transfer(UcxOperation* send, UcxOperation* receive) {
   if (send->size > receive->size) {
     receive->status = TruncatedError(receive->peer, receive->peer, receive->tag, receive->size);
     receive->moved_bytes = 0;
@@ -25,12 +25,12 @@ OperationList& SelfLink::BucketOf(Tag tag) {
   return waiting_[(tag ^ tag >> 12 ^ tag >> 34) % kBuckets];
 }
 
-void SelfLink::Post(Operation* operation, OperationList& ready) {
+void SelfLink::Post(UcxOperation* operation, OperationList& ready) {
   OperationList& bucket = BucketOf(operation->tag);
-  for (Operation* other = bucket.front(); other != nullptr; other = bucket.After(other)) {
+  for (UcxOperation* other = bucket.front(); other != nullptr; other = bucket.After(other)) {
     if (other->tag != operation->tag || other->kind == operation->kind) continue;
     OperationList::Remove(other);
-    const bool is_send = operation->kind == Operation::Kind::kSend;
+    const bool is_send = operation->kind == UcxOperation::Kind::kSend;
     Transfer(is_send ? operation : other, is_send ? other : operation);
     ready.PushBack(other);
     ready.PushBack(operation);
@@ -42,9 +42,9 @@ void SelfLink::Post(Operation* operation, OperationList& ready) {
 void SelfLink::CancelReceives(const CompletionSink* sink, const absl::Status& cause,
                               OperationList& ready) {
   for (OperationList& bucket : waiting_) {
-    for (Operation *each = bucket.front(), *next; each != nullptr; each = next) {
+    for (UcxOperation *each = bucket.front(), *next; each != nullptr; each = next) {
       next = bucket.After(each);
-      if (each->kind != Operation::Kind::kReceive || each->sink != sink) continue;
+      if (each->kind != UcxOperation::Kind::kReceive || each->sink != sink) continue;
       OperationList::Remove(each);
       each->status = cause;
       each->moved_bytes = 0;
@@ -55,7 +55,7 @@ void SelfLink::CancelReceives(const CompletionSink* sink, const absl::Status& ca
 
 void SelfLink::FailAll(const absl::Status& cause, OperationList& ready) {
   for (OperationList& bucket : waiting_) {
-    for (Operation* each = bucket.front(); each != nullptr; each = bucket.After(each)) {
+    for (UcxOperation* each = bucket.front(); each != nullptr; each = bucket.After(each)) {
       each->status = cause;
       each->moved_bytes = 0;
     }

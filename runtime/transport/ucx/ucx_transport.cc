@@ -143,9 +143,9 @@ absl::Status UcxTransport::CheckPost(Rank peer, Tag tag) const {
   return absl::OkStatus();
 }
 
-Operation* UcxTransport::NewOperation(Operation::Kind kind, Rank peer, Tag tag,
-                                      CompletionSink* sink, uint64_t token) {
-  Operation* operation = pool_.Take();
+UcxOperation* UcxTransport::NewOperation(UcxOperation::Kind kind, Rank peer, Tag tag,
+                                         CompletionSink* sink, uint64_t token) {
+  UcxOperation* operation = pool_.Take();
   operation->transport = this;
   operation->kind = kind;
   operation->peer = peer;
@@ -161,7 +161,7 @@ absl::Status UcxTransport::PostSend(Rank peer, Tag tag, absl::Span<const std::by
   Peer& to = peers_[peer.value()];
   if (to.gone()) [[unlikely]]
     return to.cause;
-  Operation* operation = NewOperation(Operation::Kind::kSend, peer, tag, sink, token);
+  UcxOperation* operation = NewOperation(UcxOperation::Kind::kSend, peer, tag, sink, token);
   operation->data = const_cast<std::byte*>(data.data());
   operation->size = data.size();
   if (peer == self_) {
@@ -186,7 +186,7 @@ absl::Status UcxTransport::PostRecv(Rank peer, Tag tag, absl::Span<std::byte> bu
   Peer& from = peers_[peer.value()];
   if (from.gone() && !HasArrived(from, tag)) [[unlikely]]
     return from.cause;
-  Operation* operation = NewOperation(Operation::Kind::kReceive, peer, tag, sink, token);
+  UcxOperation* operation = NewOperation(UcxOperation::Kind::kReceive, peer, tag, sink, token);
   operation->data = buffer.data();
   operation->size = buffer.size();
   if (peer == self_) {
@@ -211,9 +211,9 @@ void UcxTransport::CancelReceives(CompletionSink* sink) {
   self_link_.CancelReceives(sink, absl::CancelledError("taken back"), ready_);
   for (int r = 0; r < world_size_; ++r) {
     Peer& peer = peers_[r];
-    for (Operation *each = peer.under_way.front(), *next; each != nullptr; each = next) {
+    for (UcxOperation *each = peer.under_way.front(), *next; each != nullptr; each = next) {
       next = peer.under_way.After(each);
-      if (each->kind != Operation::Kind::kReceive || each->sink != sink) continue;
+      if (each->kind != UcxOperation::Kind::kReceive || each->sink != sink) continue;
       each->cancelled = true;
       ucp_request_cancel(worker_->handle(), each->request);
     }
@@ -227,7 +227,7 @@ bool UcxTransport::HasArrived(const Peer& peer, Tag tag) const {
                           /*remove=*/0, &info) != nullptr;
 }
 
-void UcxTransport::Started(Operation* operation, ucs_status_ptr_t request) {
+void UcxTransport::Started(UcxOperation* operation, ucs_status_ptr_t request) {
   if (!UCS_PTR_IS_PTR(request)) {
     Finish(operation, UCS_PTR_STATUS(request), operation->size);
   } else if (!operation->finished) {
@@ -236,20 +236,20 @@ void UcxTransport::Started(Operation* operation, ucs_status_ptr_t request) {
 }
 
 void UcxTransport::OnSendDone(void* request, ucs_status_t status, void* operation) {
-  auto* done = static_cast<Operation*>(operation);
+  auto* done = static_cast<UcxOperation*>(operation);
   ucp_request_free(request);
   done->transport->Finish(done, status, done->size);
 }
 
 void UcxTransport::OnReceiveDone(void* request, ucs_status_t status,
                                  const ucp_tag_recv_info_t* info, void* operation) {
-  auto* done = static_cast<Operation*>(operation);
+  auto* done = static_cast<UcxOperation*>(operation);
   const size_t bytes = status == UCS_OK ? info->length : 0;
   ucp_request_free(request);
   done->transport->Finish(done, status, bytes);
 }
 
-void UcxTransport::Finish(Operation* operation, ucs_status_t status, size_t bytes) {
+void UcxTransport::Finish(UcxOperation* operation, ucs_status_t status, size_t bytes) {
   if (operation->abandoned) [[unlikely]] {
     pool_.Return(operation);
     return;
@@ -314,7 +314,7 @@ int UcxTransport::Deliver() {
   OperationList batch;
   batch.Append(ready_);
   int delivered = 0;
-  while (Operation* operation = batch.PopFront()) {
+  while (UcxOperation* operation = batch.PopFront()) {
     CompletionSink* const sink = operation->sink;
     const uint64_t token = operation->token;
     const size_t bytes = operation->moved_bytes;
@@ -380,13 +380,13 @@ void UcxTransport::Wake() {
 }
 
 absl::Status UcxTransport::abort_cause() const {
-  absl::MutexLock lock(&mutex_);
+  std::lock_guard<std::mutex> lock(mutex_);
   return abort_cause_;
 }
 
 void UcxTransport::Abort(absl::Status cause) {
   {
-    absl::MutexLock lock(&mutex_);
+    std::lock_guard<std::mutex> lock(mutex_);
     if (abort_cause_.ok()) {
       abort_cause_ = cause.ok() ? absl::CancelledError("the transport was aborted") : cause;
     }
