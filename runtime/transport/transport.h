@@ -97,8 +97,8 @@ class Transport {
   virtual void Wake() = 0;
 
   // Ends all communication for good: every operation completes with `cause` at the next Progress
-  // calls (within a second of progress), every later post is refused with it. The first cause wins.
-  // Needs no peer. Any thread.
+  // calls, every later post is refused with it. The first cause wins. Needs no peer: that takes
+  // milliseconds, and at most a few seconds of progress where peers do not move. Any thread.
   virtual void Abort(absl::Status cause) = 0;
 
   // What carries the bytes, for people: "ucx 1.13.1: posix, tcp" or "sim".
