@@ -76,6 +76,7 @@ absl::Status TrainAsRank(const TrainConfig& config, const Dataset& dataset, Job*
   CommunicatorOptions options;
   options.numeric_mode = config.numeric_mode;
   options.algorithms = config.algorithms;
+  if (config.transport == "tcp") options.link = LinkKind::kNetwork;
   RZ_ASSIGN_OR_RETURN(const std::unique_ptr<Communicator> communicator,
                       Communicator::Create(job->transport(), options));
   const bool first = job->rank() == Rank(0);
@@ -130,6 +131,10 @@ int Main(int argc, char** argv) {
   if (!level.ok()) return Fail("", level.status());
   const absl::StatusOr<JobEnvironment> environment = JobEnvironment::FromProcess();
   if (!environment.ok()) return Fail("", environment.status());
+  // Not after an hour of training.
+  if (absl::Status status = CheckWritable(config->report_path); !status.ok()) {
+    return Fail(Where(environment->rank, 0), status);
+  }
   const absl::StatusOr<Dataset> dataset = OpenDataset(*config);
   if (!dataset.ok()) return Fail(Where(environment->rank, 0), dataset.status());
   return JoinAndTrain(*config, *dataset, *environment);

@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <atomic>
+#include <cstdio>
 #include <cstdlib>
 #include <string>
 
@@ -23,6 +24,10 @@ LogLevel LevelFromEnvironment() {
   if (name == "error") return LogLevel::kError;
   if (name == "info") return LogLevel::kInfo;
   if (name == "debug") return LogLevel::kDebug;
+  if (name != "warning" && !name.empty()) {
+    std::fprintf(stderr, "RZ_LOG=%s is no level; one of error, warning, info, debug: taking warning\n",
+                 value);
+  }
   return LogLevel::kWarning;
 }
 

@@ -9,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "runtime/base/status_macros.h"
 #include "runtime/rendezvous/endpoint.h"
+#include "runtime/rendezvous/grpc_log.h"
 #include "runtime/rendezvous/grpc_status.h"
 #include "runtime/rendezvous/limits.h"
 #include "runtime/rendezvous/token.h"
@@ -32,6 +33,7 @@ gpr_timespec AfterNow(absl::Duration wait) {
 }
 
 std::shared_ptr<grpc::Channel> MakeChannel(const std::string& address) {
+  TameGrpcLog();
   grpc::ChannelArguments arguments;
   // Every rank has its own connection, also where several live in one process: a connection that
   // breaks stands for its rank.

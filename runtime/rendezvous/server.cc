@@ -14,6 +14,7 @@
 #include "runtime/base/log.h"
 #include "runtime/base/status_macros.h"
 #include "runtime/rendezvous/endpoint.h"
+#include "runtime/rendezvous/grpc_log.h"
 #include "runtime/rendezvous/grpc_status.h"
 #include "runtime/rendezvous/limits.h"
 #include "runtime/rendezvous/rpc_handler.h"
@@ -146,6 +147,7 @@ class GrpcServer : public RendezvousServer {
   ~GrpcServer() override { Shutdown(); }
 
   absl::Status Listen() {
+    TameGrpcLog();
     grpc::ServerBuilder builder;
     grpc::ResourceQuota quota("rendezvous");
     quota.Resize(limits::kMaxServerMemoryBytes);

@@ -125,6 +125,14 @@ std::string ToJson(const RunReport& report) {
   return json;
 }
 
+absl::Status CheckWritable(const std::string& path) {
+  if (path.empty()) return absl::OkStatus();
+  FILE* const file = std::fopen(path.c_str(), "a");
+  if (file != nullptr && std::fclose(file) == 0) return absl::OkStatus();
+  return absl::UnknownError(
+      absl::StrCat(path, ": the report cannot be written: ", std::strerror(errno)));
+}
+
 absl::Status WriteReport(const RunReport& report, const std::string& path) {
   const std::string json = ToJson(report);
   FILE* const file = std::fopen(path.c_str(), "w");

@@ -39,6 +39,10 @@ struct RunReport {
 
 std::string ToJson(const RunReport& report);
 
+// Whether WriteReport could write there, to be asked before the work; an empty path is none.
+//   Unknown  it could not; the message has the system's reason
+absl::Status CheckWritable(const std::string& path);
+
 //   Unknown  the file cannot be written; the message has the system's reason
 absl::Status WriteReport(const RunReport& report, const std::string& path);
 
