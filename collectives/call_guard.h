@@ -7,10 +7,11 @@
 //   trouble   A transfer failed. That is mostly the echo of a rank that has failed already, so a
 //             verdict that explains it is waited for; if none comes, the trouble is the failure.
 //
-// An operation may end before a neighbour has made the call. But the next one ends only when the
-// neighbours are known to have made this one: so a rank that was wrong in a call that needed nobody
-// hears of it at its next call, and cannot run ahead without end.
-// Threads: the communicator's owner; Record from any.
+// An operation ends only when the neighbours are known to have made the same call (one of no
+// elements at once, if they have made the one before). So of two neighbours that differ both are
+// still in their calls when they learn it, whatever the calls are: also a root that has sent
+// everything, a leaf that needs no answer. It also bounds how far a rank can run ahead. Threads:
+// the communicator's owner; Record from any.
 #ifndef RINGZERO_COLLECTIVES_CALL_GUARD_H_
 #define RINGZERO_COLLECTIVES_CALL_GUARD_H_
 
@@ -58,9 +59,7 @@ class CallGuard {
   void OnFinished(int64_t number, bool ok);
 
   // As far as the neighbours are concerned, operation `number` may end.
-  bool MayEnd(int64_t number) const {
-    return channel_ == nullptr || number <= channel_->agreed() + 1;
-  }
+  bool MayEnd(int64_t number) const { return channel_ == nullptr || channel_->MayEnd(number); }
 
   // What the communicator has to fail of now, OK: nothing. `trouble` is what went wrong with
   // transfers, if anything did.

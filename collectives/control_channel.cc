@@ -1,9 +1,9 @@
 // 1. BeginCall notes this rank's descriptor and posts a receive from each neighbour; EndCall sends
 //    the descriptor to each, with a payload where there is one. Both directions are one stream a
 //    neighbour, so the n-th message is that of call n.
-// 2. OnCallReceived compares the n-th descriptor with this rank's own n-th. Equal: the call counts
-// as
-//    heard. Calls may be heard out of order; `heard` grows over those without a gap.
+// 2. OnCallReceived compares the n-th descriptor with this rank's own n-th. Messages may come out
+// of
+//    their order; `heard` grows over equal ones without a gap, and the first difference counts.
 // 3. Different: the verdict goes to all ranks, each of which has had a receive for it posted since
 //    the start. The first verdict a rank finds or gets is the one it keeps.
 #include "collectives/control_channel.h"
@@ -170,6 +170,7 @@ std::optional<ControlChannel::Heard> ControlChannel::HeardFrom(int64_t number, R
     case Incoming::State::kFree:
       return link->failure.ok() ? std::nullopt : std::optional<Heard>(Heard{});
     case Incoming::State::kPosted:
+    case Incoming::State::kDifferent:
       return std::nullopt;
     case Incoming::State::kHeard:
       return Heard{};
@@ -192,6 +193,9 @@ void ControlChannel::Advance(Link& link) {
     return state(number) == Incoming::State::kHeard || state(number) == Incoming::State::kPayload;
   };
   while (link.heard < last_ && heard(link.heard + 1)) ++link.heard;
+  if (link.heard < last_ && state(link.heard + 1) == Incoming::State::kDifferent) {
+    OnOtherCall(link, link.heard + 1);
+  }
   while (link.taken < link.heard && state(link.taken + 1) == Incoming::State::kHeard) ++link.taken;
   agreed_ = link.heard;
   for (const Link& each : links_) agreed_ = std::min(agreed_, each.heard);
@@ -230,16 +234,19 @@ void ControlChannel::OnCallReceived(Link& link, int64_t number, const absl::Stat
   const bool has_payload = theirs.payload_bytes != CallDescriptor::kNoPayload;
   const size_t expected = sizeof(CallDescriptor) + (has_payload ? theirs.payload_bytes : 0);
   if (bytes != expected || !SameCall(theirs, mine_[Index(number)])) [[unlikely]] {
-    OnOtherCall(link, number, bytes);
+    incoming.state = Incoming::State::kDifferent;
+    incoming.bytes = bytes;
+    Advance(link);
     return;
   }
   incoming.state = has_payload ? Incoming::State::kPayload : Incoming::State::kHeard;
   Advance(link);
-  listener_->OnCallHeard(number, link.peer);
+  if (verdict_.ok()) listener_->OnCallHeard(number, link.peer);
 }
 
-void ControlChannel::OnOtherCall(const Link& link, int64_t number, size_t bytes) {
+void ControlChannel::OnOtherCall(const Link& link, int64_t number) {
   const Message& message = link.incoming[Index(number)]->message;
+  const size_t bytes = link.incoming[Index(number)]->bytes;
   const absl::StatusOr<CallDescriptor> theirs = DecodeCall(absl::MakeConstSpan(
       reinterpret_cast<const std::byte*>(&message.call), std::min(bytes, sizeof(CallDescriptor))));
   const CallDescriptor& mine = mine_[Index(number)];

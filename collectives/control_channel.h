@@ -75,6 +75,14 @@ class ControlChannel final : public CompletionSink {
   // The neighbours have made the same calls as this rank up to this number.
   int64_t agreed() const { return agreed_; }
 
+  // As far as the neighbours are concerned, call `number` may end: they have made it, or it moves
+  // nothing and they have made the one before.
+  bool MayEnd(int64_t number) const {
+    return number <= agreed_ || (number == agreed_ + 1 && mine_[Index(number)].count == 0 &&
+                                 mine_[Index(number)].counts_hash == 0 &&
+                                 mine_[Index(number)].dtype != CallDescriptor::kNotApplicable);
+  }
+
   // OK, or FailedPrecondition: the verdict, the same text on all ranks that got it.
   const absl::Status& verdict() const { return verdict_; }
   // The verdict has left for everybody who can be told.
@@ -110,8 +118,9 @@ class ControlChannel final : public CompletionSink {
 
   // What is expected of a neighbour for one call.
   struct Incoming {
-    enum class State : uint8_t { kFree, kPosted, kHeard, kPayload };
+    enum class State : uint8_t { kFree, kPosted, kHeard, kPayload, kDifferent };
     State state = State::kFree;
+    size_t bytes = 0;
     Message message;
   };
 
@@ -150,7 +159,7 @@ class ControlChannel final : public CompletionSink {
   void PostCallSend(size_t link);
   void OnCallReceived(Link& link, int64_t number, const absl::Status& status, size_t bytes);
   // Differs, or cannot be read.
-  void OnOtherCall(const Link& link, int64_t number, size_t bytes);
+  void OnOtherCall(const Link& link, int64_t number);
   void Advance(Link& link);
 
   void PostVerdictReceives();

@@ -127,6 +127,30 @@ TEST(ControlChannelTest, EqualCallsAgree) {
   }
 }
 
+TEST(ControlChannelTest, ACallMayEndWhenTheNeighboursHaveMadeIt) {
+  Job job(3, 1);
+  ControlChannel& channel = job.node(0).channel();
+  for (int64_t call = 1; call <= 2; ++call) job.node(0).Call(AllReduce(call));
+  job.node(0).Call(AllReduce(0));
+  EXPECT_FALSE(channel.MayEnd(1));
+  job.node(1).Call(AllReduce(1));
+  while (job.node(0).heard.empty()) job.node(0).transport()->Progress();
+  EXPECT_FALSE(channel.MayEnd(1)) << "one of two neighbours";
+  for (int r : {1, 2}) {
+    for (int64_t call = r == 1 ? 2 : 1; call <= 2; ++call) job.node(r).Call(AllReduce(call));
+  }
+  ASSERT_OK(job.Run([&](Node& node) { return channel.agreed() == 2 || &node != &job.node(0); }));
+  EXPECT_TRUE(channel.MayEnd(1) && channel.MayEnd(2));
+  EXPECT_TRUE(channel.MayEnd(3)) << "a call of no elements";
+  job.node(0).Call(AllReduce(0));
+  EXPECT_FALSE(channel.MayEnd(4)) << "the call before it is not known to have been made";
+  for (int r : {1, 2}) {
+    job.node(r).Call(AllReduce(0));
+    job.node(r).Call(AllReduce(0));
+  }
+  job.ExpectAgreement();
+}
+
 TEST(ControlChannelTest, ARankMayRunAheadOfItsNeighbours) {
   for (uint64_t seed = 1; seed <= kSeeds; ++seed) {
     Job job(3, seed);
