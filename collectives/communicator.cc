@@ -88,17 +88,23 @@ Communicator::Impl::~Impl() {
   ReleaseCommunicatorId(transport_, options_.id);
 }
 
+// A call that has ended here may still be on its way to others: what is only abandoned is taken
+// back, and the transport goes on.
 void Communicator::Impl::CatchUp() {
+  PollUntil([this] { return guard_->caught_up(); });
+  if (executor_->failed()) return;
+  guard_->Close();
+  PollUntil([this] { return guard_->idle(); });
+}
+
+void Communicator::Impl::PollUntil(absl::FunctionRef<bool()> reached) {
   const Deadline deadline = Deadline::After(*options_.clock, kCatchUpWait);
   const auto waits = [&] {
-    return !guard_->caught_up() && !executor_->failed() && !deadline.HasPassed(*options_.clock);
+    return !reached() && !executor_->failed() && !deadline.HasPassed(*options_.clock);
   };
   while (waits()) {
     if (Poll() == 0 && waits()) transport_->WaitForEvent(deadline);
   }
-  if (executor_->failed()) return;
-  guard_->Close();
-  Poll();
 }
 
 void Communicator::Impl::Drain() {
