@@ -13,7 +13,6 @@
 #include <string>
 #include <vector>
 
-#include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
@@ -102,8 +101,6 @@ class Communicator::Impl final : private ControlListener {
   void Drain();
   // Waits for the neighbours to have made this rank's last calls, then lets go of what they sent.
   void CatchUp();
-  // Bounded, and ended by a failure.
-  void PollUntil(absl::FunctionRef<bool()> reached);
 
   Transport* const transport_;
   const Group group_;

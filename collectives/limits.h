@@ -55,6 +55,9 @@ inline constexpr int kMaxFlightEntries = 1 << 20;
 // How long a communicator that ends waits to hear that its neighbours have made its last calls.
 inline constexpr absl::Duration kCatchUpWait = absl::Seconds(2);
 
+// Polls without any movement after which a communicator that ends gives up earlier.
+inline constexpr int kMostIdlePolls = 1000;
+
 // How long a failed communicator waits for its transport to give memory back (transports promise a
 // second).
 inline constexpr absl::Duration kAbortDrain = absl::Seconds(10);
