@@ -25,7 +25,8 @@ LogLevel LevelFromEnvironment() {
   if (name == "info") return LogLevel::kInfo;
   if (name == "debug") return LogLevel::kDebug;
   if (name != "warning" && !name.empty()) {
-    std::fprintf(stderr, "RZ_LOG=%s is no level; one of error, warning, info, debug: taking warning\n",
+    std::fprintf(stderr,
+                 "RZ_LOG=%s is no level; one of error, warning, info, debug: taking warning\n",
                  value);
   }
   return LogLevel::kWarning;
