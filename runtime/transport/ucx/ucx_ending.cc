@@ -11,7 +11,9 @@
 //
 // This rank leaves (destructor):
 //   1. kLeaving goes to every connected peer. It travels behind all messages, so a peer that reads
-//      it has them all; the peer answers kReceived and closes.
+//      it has them all, and answers kReceived. The peer closes its endpoint last: to keepalives
+//      that meet a closed endpoint UCX 1.13 answers from a new one, and may end the process over
+//      it.
 //   2. With all answers here (or leave_timeout over) nothing can be lost with the connections: they
 //      are closed by force, which never waits for a peer.
 //   A peer to which sends are still under way is told kAborted instead.
@@ -21,7 +23,7 @@
 // finish its handshake; no endpoint is closed before the peer's kHello has come (or waiting for it
 // is over: then the worker is left open for good).
 //
-// Abort: every connected peer is told kAborted; when that is sent, or a part of a second is over,
+// Abort: every connected peer is told kAborted; when that is sent, or some seconds are over,
 // everything ends as if all peers were lost, with the cause of the abort.
 #include <sched.h>
 #include <unistd.h>
@@ -112,7 +114,7 @@ void UcxTransport::AttendToPeers(bool quiet) {
     Retire(peer);
   }
   std::erase_if(attention_, [this](int32_t rank) {
-    if (peers_[rank].endpoint != nullptr) return false;
+    if (peers_[rank].endpoint != nullptr && !MayStayOpen(peers_[rank])) return false;
     peers_[rank].needs_attention = false;
     return true;
   });
@@ -134,8 +136,13 @@ void UcxTransport::Retire(Peer& peer) {
   if (MayClose(peer)) CloseEndpoint(peer);
 }
 
+bool UcxTransport::MayStayOpen(const Peer& peer) {
+  return peer.state == Peer::State::kLeft && peer.broken_with == UCS_OK && peer.under_way.empty();
+}
+
 bool UcxTransport::MayClose(const Peer& peer) const {
   if (peer.broken_with != UCS_OK) return true;
+  if (MayStayOpen(peer)) return false;
   if (peer.met && peer.control_under_way == 0) return true;
   return abort_deadline_.Remaining(*Clock::Steady()) < kAbortLimit - kAbortTellingLimit;
 }
@@ -278,7 +285,8 @@ void UcxTransport::TakeLeave() {
 bool UcxTransport::GoodbyeDone() const {
   for (int r = 0; r < world_size_; ++r) {
     if (peers_[r].endpoint == nullptr) continue;
-    if (!peers_[r].goodbye_answered || !peers_[r].met) return false;
+    const bool left = peers_[r].state == Peer::State::kLeft;
+    if (!(peers_[r].goodbye_answered || left) || !peers_[r].met) return false;
     if (peers_[r].control_under_way > 0) return false;
   }
   return true;

@@ -55,7 +55,6 @@ struct Peer {
   bool needs_attention = false;                         // is in UcxTransport::attention_
   bool met = false;               // its kHello is here: UCX's own handshake with it is over
   bool told = false;              // that we know that it left
-  bool said_goodbye = false;
   bool goodbye_answered = false;  // it has received all we sent
   OperationList under_way;        // in UCX, in the order posted
   std::array<ControlMessage, 4> outgoing;  // by kind; UCX may read them after the call

@@ -11,12 +11,12 @@
 //    the answers, so that messages a peer has not received yet reach it. Messages that had been
 //    sent can still be received afterwards; other operations with a rank that left complete with
 //    Unavailable ("rank 2 has left").
-//  - Abort tells the peers, for half a second at most: their operations with this rank complete
+//  - Abort tells the peers, for some seconds at most: their operations with this rank complete
 //    with Unavailable ("rank 2 has aborted").
 //  - Operations still under way in the destructor are dropped and their sinks not called: Abort and
 //    Progress first where they must hear of it.
 //  - A large message that was half moved when its peer went may be one UCX never gives back. It is
-//    completed 100 ms later all the same; this rank's Abort does so within a second.
+//    completed 100 ms later all the same; this rank's Abort does so within seconds.
 //
 // Process-wide effects: UCX handles SIGSEGV, SIGBUS, SIGFPE, SIGILL and SIGHUP from the moment its
 // library is loaded; the first CreateUcxTransport gives these back to whoever had them before. UCX

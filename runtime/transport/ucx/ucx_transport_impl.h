@@ -85,6 +85,8 @@ class UcxTransport final : public Transport {
   // False while a close by force could meet UCX's own handshake with the peer, or take back what
   // the peer is to be told.
   bool MayClose(const Peer& peer) const;
+  // Nothing waits for this rank's close of a peer that left: the peer closes first.
+  static bool MayStayOpen(const Peer& peer);
   void SendControl(Peer& peer, ControlMessage::Kind kind);
   void ReapCloses(bool quiet);
   void AbandonOperations(Peer& peer);
