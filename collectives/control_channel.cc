@@ -4,6 +4,8 @@
 // 2. OnCallReceived compares the n-th descriptor with this rank's own n-th. Messages may come out
 // of
 //    their order; `heard` grows over equal ones without a gap, and the first difference counts.
+//    A call is over when it has been heard and this rank's own message has left: a rank that
+//    returned may not move its transport again.
 // 3. Different: the verdict goes to all ranks, each of which has had a receive for it posted since
 //    the start. The first verdict a rank finds or gets is the one it keeps.
 #include "collectives/control_channel.h"
@@ -122,6 +124,7 @@ void ControlChannel::PostCallReceive(size_t link_index, int64_t number) {
   Link& link = links_[link_index];
   Incoming& incoming = *link.incoming[Index(number)];
   incoming.state = Incoming::State::kFree;
+  incoming.sent = false;
   if (!link.failure.ok()) return;
   auto* const bytes = reinterpret_cast<std::byte*>(&incoming.message);
   link.failure = transport_->PostRecv(
@@ -144,7 +147,7 @@ void ControlChannel::PostCallSend(size_t link_index) {
                            absl::MakeConstSpan(bytes, sizeof(CallDescriptor) + payload), this,
                            MakeToken(kCallSend, link_index, link.open));
   if (!status.ok()) {
-    link.free_outgoing.push_back(link.open);
+    OnCallSent(link, link.open);
     return;
   }
   ++posted_;
@@ -190,7 +193,8 @@ void ControlChannel::TakePayload(int64_t number, Rank peer) {
 void ControlChannel::Advance(Link& link) {
   const auto state = [&](int64_t number) { return link.incoming[Index(number)]->state; };
   const auto heard = [&](int64_t number) {
-    return state(number) == Incoming::State::kHeard || state(number) == Incoming::State::kPayload;
+    return link.incoming[Index(number)]->sent &&
+           (state(number) == Incoming::State::kHeard || state(number) == Incoming::State::kPayload);
   };
   while (link.heard < last_ && heard(link.heard + 1)) ++link.heard;
   if (link.heard < last_ && state(link.heard + 1) == Incoming::State::kDifferent) {
@@ -207,7 +211,7 @@ void ControlChannel::OnComplete(uint64_t token, const absl::Status& status, size
   const uint64_t which = token & kWhichMask;
   switch (static_cast<What>(token >> kWhatShift)) {
     case kCallSend:
-      links_[who].free_outgoing.push_back(static_cast<uint32_t>(which));
+      OnCallSent(links_[who], static_cast<uint32_t>(which));
       return;
     case kVerdictSend:
       --verdict_sends_;
@@ -219,6 +223,12 @@ void ControlChannel::OnComplete(uint64_t token, const absl::Status& status, size
       if (!closed_) OnVerdictReceived(Rank(static_cast<int32_t>(who)), status, bytes);
       return;
   }
+}
+
+void ControlChannel::OnCallSent(Link& link, uint32_t outgoing) {
+  link.incoming[Index(link.outgoing[outgoing].call.number)]->sent = true;
+  link.free_outgoing.push_back(outgoing);
+  if (verdict_.ok()) Advance(link);
 }
 
 void ControlChannel::OnCallReceived(Link& link, int64_t number, const absl::Status& status,
@@ -339,13 +349,23 @@ bool ControlChannel::lost_a_neighbour() const {
                      [](const Link& link) { return !link.failure.ok(); });
 }
 
+bool ControlChannel::MayEndAlone(int64_t number) const {
+  const CallDescriptor& call = mine_[Index(number)];
+  return call.count == 0 && call.counts_hash == 0 && call.dtype != CallDescriptor::kNotApplicable;
+}
+
 std::string ControlChannel::DescribeNeighbours() const {
   std::string text;
   for (const Link& link : links_) {
-    absl::StrAppend(&text, text.empty() ? "" : ", ", "rank ", link.peer.value(),
-                    link.heard >= last_
-                        ? " has made the same calls"
-                        : absl::StrCat(" has not called operation ", link.heard + 1));
+    const int64_t next = link.heard + 1;
+    absl::StrAppend(&text, text.empty() ? "" : ", ", "rank ", link.peer.value());
+    if (next > last_) {
+      absl::StrAppend(&text, " has made the same calls");
+    } else if (link.incoming[Index(next)]->state == Incoming::State::kPosted) {
+      absl::StrAppend(&text, " has not called operation ", next);
+    } else {
+      absl::StrAppend(&text, " has not been told of operation ", next, " yet");
+    }
   }
   return text;
 }

@@ -75,12 +75,10 @@ class ControlChannel final : public CompletionSink {
   // The neighbours have made the same calls as this rank up to this number.
   int64_t agreed() const { return agreed_; }
 
-  // As far as the neighbours are concerned, call `number` may end: they have made it, or it moves
-  // nothing and they have made the one before.
+  // As far as the neighbours are concerned, call `number` may end: they have made it and have been
+  // told; or it moves nothing, and that holds for the one before.
   bool MayEnd(int64_t number) const {
-    return number <= agreed_ || (number == agreed_ + 1 && mine_[Index(number)].count == 0 &&
-                                 mine_[Index(number)].counts_hash == 0 &&
-                                 mine_[Index(number)].dtype != CallDescriptor::kNotApplicable);
+    return number <= agreed_ || (number == agreed_ + 1 && MayEndAlone(number));
   }
 
   // OK, or FailedPrecondition: the verdict, the same text on all ranks that got it.
@@ -120,6 +118,7 @@ class ControlChannel final : public CompletionSink {
   struct Incoming {
     enum class State : uint8_t { kFree, kPosted, kHeard, kPayload, kDifferent };
     State state = State::kFree;
+    bool sent = false;  // this rank's own message of the call has left
     size_t bytes = 0;
     Message message;
   };
@@ -128,7 +127,7 @@ class ControlChannel final : public CompletionSink {
   struct Link {
     Rank peer;
     std::vector<std::unique_ptr<Incoming>> incoming;  // see Index
-    int64_t heard = 0;                                // all calls up to here
+    int64_t heard = 0;                                // all calls up to here, and own ones sent
     int64_t taken = 0;                                // and no payload is left up to here
     absl::Status failure;                             // why nothing more will be heard
     std::deque<Message> outgoing;
@@ -147,6 +146,8 @@ class ControlChannel final : public CompletionSink {
 
   // Place of a call in tables that hold the last `window_` calls.
   size_t Index(int64_t number) const { return static_cast<size_t>(number) & (window_ - 1); }
+  bool MayEndAlone(int64_t number) const;
+
   // Doubles the tables while the oldest call that is still needed is in the way of the next one.
   void MakeRoom();
 
@@ -157,6 +158,7 @@ class ControlChannel final : public CompletionSink {
   static void AddOutgoing(Link& link);
   void PostCallReceive(size_t link, int64_t number);
   void PostCallSend(size_t link);
+  void OnCallSent(Link& link, uint32_t outgoing);
   void OnCallReceived(Link& link, int64_t number, const absl::Status& status, size_t bytes);
   // Differs, or cannot be read.
   void OnOtherCall(const Link& link, int64_t number);

@@ -312,8 +312,7 @@ bool Executor::SendWithCall(LaneSlot& slot, const Transfer& transfer,
   const int neighbour = channel_->NeighbourIndex(Rank(transfer.peer));
   if (neighbour < 0 || slot.has_sent[neighbour]) return false;
   slot.has_sent[neighbour] = true;
-  return slot.round == 0 &&
-         channel_->AttachPayload(operations_[slot.operation].number, Rank(transfer.peer), memory);
+  return channel_->AttachPayload(operations_[slot.operation].number, Rank(transfer.peer), memory);
 }
 
 absl::StatusOr<bool> Executor::ReceiveWithCall(LaneSlot& slot, size_t transfer_index,
