@@ -94,6 +94,9 @@ void FlightRecorder::End(int64_t number, FlightState state) {
 void FlightRecorder::SetPosition(int64_t number, const FlightPosition& position) {
   Slot& slot = SlotOf(number);
   if (slot.written.load(std::memory_order_relaxed) != number) return;
+  const FlightPosition before = Unpack(slot.position.load(std::memory_order_relaxed));
+  const FlightPosition cut = Unpack(Pack(position));
+  if (cut.peer < 0 && cut.lane == before.lane && cut.round == before.round) return;
   slot.position.store(Pack(position), std::memory_order_relaxed);
 }
 

@@ -71,6 +71,8 @@ class FlightRecorder {
   // The owner thread. Numbers count up from 1, one by one.
   void Start(const CallDescriptor& call);
   void End(int64_t number, FlightState state);
+  // A rank that was waited for stays on record until the lane is in another round: when everything
+  // fails nobody is waited for any more.
   void SetPosition(int64_t number, const FlightPosition& position);
 
   // Any thread: the entries that are whole, oldest first. An entry that is written meanwhile is

@@ -79,6 +79,19 @@ TEST(FlightRecorderTest, NewsOfAnOperationThatIsGoneChangesNothing) {
   EXPECT_EQ(entries.back().position, FlightPosition());
 }
 
+TEST(FlightRecorderTest, WhoWasWaitedForStaysOnRecordWithinARound) {
+  ManualClock clock;
+  FlightRecorder recorder(4, &clock);
+  recorder.Start(Call(1));
+  recorder.SetPosition(1, {2, 1, 7});
+  recorder.SetPosition(1, {2, 1, -1});
+  EXPECT_EQ(recorder.Entries()[0].position, (FlightPosition{2, 1, 7}));
+  recorder.SetPosition(1, {2, 1, 8});
+  EXPECT_EQ(recorder.Entries()[0].position, (FlightPosition{2, 1, 8}));
+  recorder.SetPosition(1, {2, 2, -1});
+  EXPECT_EQ(recorder.Entries()[0].position, (FlightPosition{2, 2, -1}));
+}
+
 TEST(FlightRecorderTest, PositionsThatDoNotFitAreCut) {
   ManualClock clock;
   FlightRecorder recorder(4, &clock);

@@ -74,6 +74,11 @@ const FlightEntry* FirstUnfinished(const FlightRecord& record) {
   return nullptr;
 }
 
+bool HasFailed(const FlightRecord& record) {
+  return std::any_of(record.entries.begin(), record.entries.end(),
+                     [](const FlightEntry& entry) { return entry.state == FlightState::kFailed; });
+}
+
 // "it is in reduce_scatter #40, step 2, waiting for rank 2".
 std::string Whereabouts(const FlightRecord& record) {
   if (const FlightEntry* entry = FirstUnfinished(record)) {
@@ -121,14 +126,27 @@ std::string MismatchText(const Mismatch& mismatch) {
   return text;
 }
 
+// When the first rank called it, as far as the records go back.
+absl::Time FirstStart(absl::Span<const FlightRecord> records, int64_t number) {
+  absl::Time first = absl::InfiniteFuture();
+  for (const FlightRecord& record : records) {
+    const FlightEntry* const entry = Find(record, number);
+    if (entry != nullptr) first = std::min(first, entry->started);
+  }
+  return first;
+}
+
 std::string MissingText(absl::Span<const FlightRecord> records, int64_t number) {
   const FlightEntry* const call = FindAnywhere(records, number);
+  const absl::Time first = FirstStart(records, number);
   const std::string name = call == nullptr ? absl::StrCat("operation #", number) : Name(*call);
   std::vector<std::string> lines;
   for (const FlightRecord& record : records) {
     if (record.last_number >= number) continue;
+    const bool older = call != nullptr && record.taken < first;
     lines.push_back(
-        absl::StrCat("rank ", record.rank, " has not called ", name, "; ", Whereabouts(record)));
+        absl::StrCat("rank ", record.rank, " has not called ", name, "; ", Whereabouts(record),
+                     older ? " (but its record is older than anybody's call of it)" : ""));
   }
   return absl::StrJoin(lines, "\n");
 }
@@ -142,7 +160,9 @@ std::string UnfinishedText(absl::Span<const FlightRecord> records, const FlightE
         "rank ", record.rank, entry->state == FlightState::kFailed ? " failed in it" : " is in it",
         WaitText(*entry)));
   }
-  return absl::StrCat("all ranks have called ", Name(operation), "; ", absl::StrJoin(lines, "\n"));
+  const bool are_all = static_cast<int>(records.size()) == records.front().world_size;
+  return absl::StrCat(are_all ? "all ranks" : "all of these ranks", " have called ",
+                      Name(operation), "; ", absl::StrJoin(lines, "\n"));
 }
 
 std::string OrDash(bool shown, const std::string& text) { return shown ? text : "-"; }
@@ -152,12 +172,17 @@ std::string OrDash(bool shown, const std::string& text) { return shown ? text : 
 std::string DescribeDivergence(absl::Span<const FlightRecord> records) {
   const Mismatch mismatch = FirstMismatch(records);
   int64_t least = kNever;
+  int64_t least_by_itself = kNever;
   int64_t most = 0;
   for (const FlightRecord& record : records) {
     least = std::min(least, record.last_number);
     most = std::max(most, record.last_number);
+    if (!HasFailed(record)) least_by_itself = std::min(least_by_itself, record.last_number);
   }
-  if (mismatch.number <= least) return MismatchText(mismatch);
+  // A rank that failed was kept from calling by what others had found.
+  if (mismatch.number != kNever && mismatch.number - 1 <= least_by_itself) {
+    return MismatchText(mismatch);
+  }
   if (least < most) return MissingText(records, least + 1);
   const FlightEntry* unfinished = nullptr;
   for (const FlightRecord& record : records) {

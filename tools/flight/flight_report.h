@@ -10,10 +10,11 @@
 namespace rz {
 
 // The first point where the ranks part, in a sentence or a few. Tried in this order, the lowest
-// operation number first:
+// operation number first, and other calls before missing ones of the same number:
 //   other calls    "operation 41: rank 1 called all_reduce of 1000 float32 sum, rank 2 called ..."
 //   missing calls  "rank 3 has not called all_gather #41; it is in reduce_scatter #40, step 2,
-//                  waiting for rank 2"
+//                  waiting for rank 2"; where ranks wrote their records while they were moving, it
+//                  says that the record is older than the call (their clocks being equal)
 //   unfinished     "all ranks have called all_gather #41; rank 2 is in it, step 2, waiting for ..."
 //   none           "no divergence: ..."
 // Records are in the order of their ranks, and at least one.

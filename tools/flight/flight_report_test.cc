@@ -83,6 +83,15 @@ TEST(FlightReportTest, TheEarliestMissingCallCounts) {
             "rank 1 has not called all_gather #2; its last one, all_reduce #1, is done");
 }
 
+TEST(FlightReportTest, ARecordFromBeforeTheCallIsSaidToBeOlder) {
+  FlightRecord early = Record(0, 2, {Entry(1, "all_reduce")});
+  early.taken = absl::FromUnixSeconds(1'700'000'000) - absl::Milliseconds(1);
+  EXPECT_EQ(DescribeDivergence(std::vector<FlightRecord>{
+                early, Record(1, 2, {Entry(1, "all_reduce"), Entry(2, "all_gather")})}),
+            "rank 0 has not called all_gather #2; its last one, all_reduce #1, is done (but its "
+            "record is older than anybody's call of it)");
+}
+
 TEST(FlightReportTest, OtherCallsComeBeforeWhatFollowsFromThem) {
   std::vector<FlightEntry> zero = Forty(), one = Forty(), two = Forty();
   zero.push_back(Entry(40, "all_reduce", FlightState::kFailed));
@@ -94,6 +103,27 @@ TEST(FlightReportTest, OtherCallsComeBeforeWhatFollowsFromThem) {
           std::vector<FlightRecord>{Record(0, 3, zero), Record(1, 3, one), Record(2, 3, two)}),
       "operation 40: rank 0 called all_reduce of 1000 float32 sum, rank 1 called broadcast of "
       "1000 float32 from root 0");
+}
+
+// A rank far from those that differ may hear of it before it has made that call.
+TEST(FlightReportTest, ARankThatFailedBeforeTheDifferentCallsDoesNotHideThem) {
+  std::vector<FlightEntry> zero = Forty(), one = Forty(), two = Forty();
+  zero.back().state = FlightState::kFailed;
+  for (auto* entries : {&one, &two}) entries->push_back(Entry(40, "all_reduce"));
+  one.push_back(Entry(41, "broadcast", FlightState::kFailed));
+  two.push_back(Entry(41, "all_reduce", FlightState::kFailed));
+  const std::string differ =
+      "operation 41: rank 1 called broadcast of 1000 float32 from root 0, rank 2 called all_reduce "
+      "of 1000 float32 sum";
+  EXPECT_EQ(DescribeDivergence(std::vector<FlightRecord>{Record(0, 3, zero), Record(1, 3, one),
+                                                         Record(2, 3, two)}),
+            differ);
+  // So does one that has only to call to hear of it.
+  zero.back().state = FlightState::kDone;
+  zero.push_back(Entry(40, "all_reduce"));
+  EXPECT_EQ(DescribeDivergence(std::vector<FlightRecord>{Record(0, 3, zero), Record(1, 3, one),
+                                                         Record(2, 3, two)}),
+            differ);
 }
 
 TEST(FlightReportTest, EqualCallsWithOtherOptionsAreSaidToBe) {
@@ -124,6 +154,10 @@ TEST(FlightReportTest, UnfinishedOperationsNameWhoIsInThem) {
   EXPECT_EQ(DescribeDivergence(std::vector<FlightRecord>{Record(0, 2, {Entry(1, "all_reduce")}),
                                                          Record(1, 2, {failed})}),
             "all ranks have called all_reduce #1; rank 1 failed in it");
+  EXPECT_EQ(DescribeDivergence(std::vector<FlightRecord>{Record(0, 3, {Entry(1, "all_reduce")}),
+                                                         Record(1, 3, {waiting})}),
+            "all of these ranks have called all_reduce #1; rank 1 is in it, step 1, waiting for "
+            "rank 0");
 }
 
 TEST(FlightReportTest, NoDivergenceIsSaid) {
