@@ -6,6 +6,7 @@
 #include "absl/strings/escaping.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "runtime/base/duration_text.h"
 #include "runtime/base/log.h"
 #include "runtime/base/status_macros.h"
 #include "runtime/rendezvous/client.h"
@@ -35,6 +36,32 @@ absl::StatusOr<std::optional<int>> Number(const GetVariable& get, const char* na
   return std::optional<int>(static_cast<int>(value));
 }
 
+absl::StatusOr<absl::Duration> Timeout(const GetVariable& get, const char* name,
+                                       absl::Duration by_default) {
+  const std::optional<std::string> text = Text(get, name);
+  if (!text.has_value()) return by_default;
+  const std::optional<absl::Duration> value = ParseDuration(*text);
+  if (!value || *value < JobEnvironment::kShortestTimeout ||
+      *value > JobEnvironment::kLongestTimeout) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("environment: ", name, "=", absl::CHexEscape(*text),
+                     " is not a time such as 90s or 5m within ",
+                     absl::FormatDuration(JobEnvironment::kShortestTimeout), " to ",
+                     absl::FormatDuration(JobEnvironment::kLongestTimeout)));
+  }
+  return *value;
+}
+
+absl::StatusOr<uint64_t> LaunchNumber(const GetVariable& get) {
+  const std::optional<std::string> text = Text(get, "RZ_LAUNCH");
+  uint64_t value = 0;
+  if (text.has_value() && !absl::SimpleAtoi(*text, &value)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("environment: RZ_LAUNCH=", absl::CHexEscape(*text), " is not a whole number"));
+  }
+  return value;
+}
+
 absl::Status CheckTogether(const JobEnvironment& environment, bool has_world_size) {
   if (!environment.rendezvous.empty() && !has_world_size) {
     return absl::InvalidArgumentError(
@@ -59,14 +86,15 @@ RendezvousClientOptions ClientOptions(const JobEnvironment& environment, const J
   RendezvousClientOptions client;
   client.address = environment.rendezvous;
   client.token_file = environment.token_file;
-  client.connect_timeout = options.connect_timeout;
+  client.connect_timeout = environment.connect_timeout;
   client.job = environment.job;
   client.world_size = environment.world_size;
   if (environment.rank.has_value()) client.wanted_rank = environment.rank->value();
   if (environment.local_rank.has_value()) client.local_index = *environment.local_rank;
   client.worker_address = std::move(address);
   client.config_hash = options.config_hash;
-  client.join_timeout = options.join_timeout;
+  client.join_timeout = environment.join_timeout;
+  client.launch = LaunchId(environment.launch);
   return client;
 }
 
@@ -85,6 +113,11 @@ absl::StatusOr<JobEnvironment> JobEnvironment::Parse(const GetVariable& get) {
   if (rank.has_value()) environment.rank = Rank(*rank);
   RZ_ASSIGN_OR_RETURN(environment.local_rank,
                       Number(get, "RZ_LOCAL_RANK", 0, static_cast<int>(limits::kMaxLocalIndex)));
+  RZ_ASSIGN_OR_RETURN(environment.launch, LaunchNumber(get));
+  RZ_ASSIGN_OR_RETURN(environment.connect_timeout,
+                      Timeout(get, "RZ_CONNECT_TIMEOUT", environment.connect_timeout));
+  RZ_ASSIGN_OR_RETURN(environment.join_timeout,
+                      Timeout(get, "RZ_JOIN_TIMEOUT", environment.join_timeout));
   RZ_RETURN_IF_ERROR(CheckTogether(environment, world_size.has_value()));
   return environment;
 }
@@ -141,10 +174,10 @@ absl::Status Job::Verdict(const absl::Status& local) {
 
 absl::Status Job::Verdict(const absl::Status& local, absl::Duration wait) {
   if (client_ == nullptr) return local;
-  if (std::optional<absl::Status> verdict = client_->WaitForVerdict(wait)) return *verdict;
+  if (std::optional<absl::Status> verdict = client_->AskForVerdict(wait)) return *verdict;
   ReportFailure(local);
   // The answer to the report comes with the verdict, or just before it.
-  return client_->WaitForVerdict(wait).value_or(local);
+  return client_->AskForVerdict(wait).value_or(local);
 }
 
 absl::Status Job::Leave() { return client_ == nullptr ? absl::OkStatus() : client_->Leave(); }

@@ -29,16 +29,26 @@ class RendezvousClient;
 // What the environment says about this process. Hand-started workers set only RZ_RENDEZVOUS and
 // RZ_WORLD_SIZE; rz_run sets all.
 struct JobEnvironment {
+  static constexpr absl::Duration kShortestTimeout = absl::Milliseconds(1);
+  static constexpr absl::Duration kLongestTimeout = absl::Hours(1);
+
   std::string rendezvous;         // RZ_RENDEZVOUS, HOST:PORT; empty: alone, a world of one
   std::string job = "default";    // RZ_JOB
   int world_size = 1;             // RZ_WORLD_SIZE
   std::optional<Rank> rank;       // RZ_RANK; otherwise the rendezvous gives one
   std::optional<int> local_rank;  // RZ_LOCAL_RANK
   std::string token_file;         // RZ_TOKEN_FILE
+  uint64_t launch = 0;            // RZ_LAUNCH: which start of a launcher this process is of
+
+  // How long an unreachable rendezvous is tried (RZ_CONNECT_TIMEOUT), and how long the others are
+  // waited for (RZ_JOIN_TIMEOUT). As "90", "90s" or "1.5m"; from 1 ms to 1 h.
+  absl::Duration connect_timeout = absl::Seconds(60);
+  absl::Duration join_timeout = absl::Seconds(300);
 
   // `get` is as getenv: null where a variable is not set. An empty variable counts as not set.
-  //   InvalidArgument  a number that is none or out of range, a rank outside the world, a world
-  //                    without a rendezvous or the reverse; the message names variable and value
+  //   InvalidArgument  a number or time that is none or out of range, a rank outside the world, a
+  //                    world without a rendezvous or the reverse; the message names variable and
+  //                    value
   static absl::StatusOr<JobEnvironment> Parse(const std::function<const char*(const char*)>& get);
 
   // Parse(getenv).
@@ -46,10 +56,6 @@ struct JobEnvironment {
 };
 
 struct JobOptions {
-  // How long an unreachable rendezvous is tried, and how long the others are waited for.
-  absl::Duration connect_timeout = absl::Seconds(60);
-  absl::Duration join_timeout = absl::Seconds(300);
-
   // Of everything in which the ranks must agree (0: nothing); a rank with another one is refused.
   uint64_t config_hash = 0;
 
@@ -96,7 +102,8 @@ class Job {
 
   // What the job failed of. A rank that sees an error mostly sees a consequence (a broken link), so
   // the rendezvous is waited for up to `wait` (options.verdict_wait); where it says nothing,
-  // `local` is reported as this rank's failure, and the verdict that comes of it returned.
+  // `local` is reported as this rank's failure, and the verdict that comes of it returned. A
+  // rendezvous that is lost is not waited for: `local` is all there is.
   absl::Status Verdict(const absl::Status& local);
   absl::Status Verdict(const absl::Status& local, absl::Duration wait);
 

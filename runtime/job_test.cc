@@ -45,16 +45,23 @@ TEST(JobEnvironmentTest, HandStartedWorkersNeedTwoVariables) {
 }
 
 TEST(JobEnvironmentTest, EverythingIsRead) {
-  ASSERT_OK_AND_ASSIGN(const JobEnvironment environment, Parse({{"RZ_RENDEZVOUS", "h:1"},
-                                                                {"RZ_JOB", "j"},
-                                                                {"RZ_WORLD_SIZE", "16384"},
-                                                                {"RZ_RANK", "16383"},
-                                                                {"RZ_LOCAL_RANK", "3"},
-                                                                {"RZ_TOKEN_FILE", "/t"}}));
+  ASSERT_OK_AND_ASSIGN(const JobEnvironment environment,
+                       Parse({{"RZ_RENDEZVOUS", "h:1"},
+                              {"RZ_JOB", "j"},
+                              {"RZ_WORLD_SIZE", "16384"},
+                              {"RZ_RANK", "16383"},
+                              {"RZ_LOCAL_RANK", "3"},
+                              {"RZ_TOKEN_FILE", "/t"},
+                              {"RZ_LAUNCH", "18446744073709551615"},
+                              {"RZ_JOIN_TIMEOUT", "1.5m"},
+                              {"RZ_CONNECT_TIMEOUT", "7"}}));
   EXPECT_EQ(environment.job, "j");
   EXPECT_EQ(environment.rank, Rank(16383));
   EXPECT_EQ(environment.local_rank, 3);
   EXPECT_EQ(environment.token_file, "/t");
+  EXPECT_EQ(environment.launch, ~uint64_t{0});
+  EXPECT_EQ(environment.join_timeout, absl::Seconds(90));
+  EXPECT_EQ(environment.connect_timeout, absl::Seconds(7));
 }
 
 TEST(JobEnvironmentTest, MalformedNumbersAreNamed) {
@@ -69,6 +76,17 @@ TEST(JobEnvironmentTest, MalformedNumbersAreNamed) {
   }
   EXPECT_THAT(Parse({{"RZ_LOCAL_RANK", "-1"}}),
               StatusIs(Code::kInvalidArgument, HasSubstr("RZ_LOCAL_RANK")));
+  EXPECT_THAT(Parse({{"RZ_LAUNCH", "-1"}}),
+              StatusIs(Code::kInvalidArgument, HasSubstr("RZ_LAUNCH=-1")));
+  for (const char* name : {"RZ_JOIN_TIMEOUT", "RZ_CONNECT_TIMEOUT"}) {
+    EXPECT_OK(Parse({{name, "1ms"}}));
+    EXPECT_OK(Parse({{name, "1h"}}));
+    for (const char* wrong : {"0", "-1", "0.9ms", "3601", "soon", "inf"}) {
+      EXPECT_THAT(Parse({{name, wrong}}),
+                  StatusIs(Code::kInvalidArgument,
+                           AllOf(HasSubstr(name), HasSubstr(wrong), HasSubstr("1ms to 1h"))));
+    }
+  }
 }
 
 TEST(JobEnvironmentTest, OneVariableWithoutTheOtherIsExplained) {
@@ -194,6 +212,14 @@ TEST_F(JobTest, AGuessIsReportedWhereNobodyKnowsBetter) {
               ::testing::AnyOf(Code::kInternal, Code::kUnavailable));
   EXPECT_EQ((*one_)->Verdict(absl::InternalError("link broke"), kGenerous).message(),
             "rank 0 failed: INTERNAL: my own");
+}
+
+TEST_F(JobTest, AfterTheRendezvousIsLostARanksOwnWordIsTheVerdict) {
+  JoinBoth();
+  ASSERT_OK(zero_);
+  server_->Shutdown();
+  EXPECT_THAT((*zero_)->Verdict(absl::InternalError("link broke"), absl::InfiniteDuration()),
+              StatusIs(Code::kInternal, "link broke"));
 }
 
 TEST_F(JobTest, DestructionLeaves) {

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <cstdlib>
 #include <iostream>
+#include <optional>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/escaping.h"
@@ -12,34 +13,40 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
+#include "runtime/base/duration_text.h"
 #include "runtime/base/nearest_name.h"
 #include "runtime/base/status_macros.h"
+#include "tools/exit_code.h"
+#include "tools/standard_output.h"
 
 namespace rz {
 namespace {
 
+// "4 to 16" of what is read, whatever its type.
+template <typename Range, typename Text>
+std::string RangeText(const Range& range, Text text) {
+  return absl::StrCat(text(range.low), " to ", text(range.high));
+}
+
+std::string NumberText(double value) { return absl::StrCat(value); }
+std::string IntText(int64_t value) { return absl::StrCat(value); }
+
 // Reads base 10 only, all of the text.
-template <typename T, typename Read>
-absl::Status ReadNumber(const std::string& text, T* value, Read read, const char* expected) {
+template <typename T, typename Range, typename Read, typename Text>
+absl::Status ReadWithin(const std::string& text, T* value, const Range& range, Read read, Text show,
+                        const char* what) {
   T parsed;
-  if (!read(text, &parsed)) return absl::InvalidArgumentError(expected);
+  if (!read(text, &parsed) || !(parsed >= range.low && parsed <= range.high)) {
+    return absl::InvalidArgumentError(absl::StrCat(what, " from ", RangeText(range, show)));
+  }
   *value = parsed;
   return absl::OkStatus();
 }
 
-absl::Status ReadDuration(const std::string& text, absl::Duration* value) {
-  absl::Duration parsed;
-  double seconds;
-  if (absl::SimpleAtod(text, &seconds) && std::isfinite(seconds)) {
-    parsed = absl::Seconds(seconds);
-  } else if (!absl::ParseDuration(text, &parsed)) {
-    return absl::InvalidArgumentError("a duration such as 1.5s, 300ms or 5m");
-  }
-  if (parsed < absl::ZeroDuration()) {
-    return absl::InvalidArgumentError("a duration that is not negative");
-  }
-  *value = parsed;
-  return absl::OkStatus();
+bool ReadDuration(const std::string& text, absl::Duration* value) {
+  const std::optional<absl::Duration> parsed = ParseDuration(text);
+  if (parsed.has_value()) *value = *parsed;
+  return parsed.has_value();
 }
 
 // 0 where the suffix is none of ours.
@@ -93,31 +100,32 @@ void FlagSet::String(std::string name, std::string* value, std::string help, Ali
        }});
 }
 
-void FlagSet::Int(std::string name, int64_t* value, std::string help, Aliases aliases) {
+void FlagSet::Int(std::string name, int64_t* value, IntRange range, std::string help,
+                  Aliases aliases) {
   Add({.name = std::move(name),
        .aliases = std::move(aliases),
        .help = std::move(help),
        .type = "N",
        .default_text = absl::StrCat(*value),
-       .read = [value](const std::string& text) {
-         return ReadNumber(
-             text, value, [](const std::string& t, int64_t* v) { return absl::SimpleAtoi(t, v); },
+       .read = [value, range](const std::string& text) {
+         return ReadWithin(
+             text, value, range,
+             [](const std::string& t, int64_t* v) { return absl::SimpleAtoi(t, v); }, IntText,
              "a whole number");
        }});
 }
 
-void FlagSet::Double(std::string name, double* value, std::string help, Aliases aliases) {
+void FlagSet::Double(std::string name, double* value, DoubleRange range, std::string help,
+                     Aliases aliases) {
   Add({.name = std::move(name),
        .aliases = std::move(aliases),
        .help = std::move(help),
        .type = "X",
        .default_text = absl::StrCat(*value),
-       .read = [value](const std::string& text) {
-         return ReadNumber(
-             text, value,
-             [](const std::string& t, double* v) {
-               return absl::SimpleAtod(t, v) && std::isfinite(*v);
-             },
+       .read = [value, range](const std::string& text) {
+         return ReadWithin(
+             text, value, range,
+             [](const std::string& t, double* v) { return absl::SimpleAtod(t, v); }, NumberText,
              "a number");
        }});
 }
@@ -129,9 +137,8 @@ void FlagSet::Bool(std::string name, bool* value, std::string help, Aliases alia
        .default_text = *value ? "true" : "",
        .is_switch = true,
        .read = [value](const std::string& text) {
-         return ReadNumber(
-             text, value, [](const std::string& t, bool* v) { return absl::SimpleAtob(t, v); },
-             "true or false");
+         return absl::SimpleAtob(text, value) ? absl::OkStatus()
+                                              : absl::InvalidArgumentError("true or false");
        }});
 }
 
@@ -145,13 +152,17 @@ void FlagSet::Size(std::string name, int64_t* value, std::string help, Aliases a
        .read = [value, unit](const std::string& text) { return ParseSize(text, unit, value); }});
 }
 
-void FlagSet::Duration(std::string name, absl::Duration* value, std::string help, Aliases aliases) {
+void FlagSet::Duration(std::string name, absl::Duration* value, DurationRange range,
+                       std::string help, Aliases aliases) {
   Add({.name = std::move(name),
        .aliases = std::move(aliases),
        .help = std::move(help),
        .type = "TIME",
        .default_text = absl::FormatDuration(*value),
-       .read = [value](const std::string& text) { return ReadDuration(text, value); }});
+       .read = [value, range](const std::string& text) {
+         return ReadWithin(text, value, range, ReadDuration, absl::FormatDuration,
+                           "a time such as 1.5s, 300ms or 5m,");
+       }});
 }
 
 void FlagSet::Enum(std::string name, std::string* value, std::vector<std::string> choices,
@@ -172,6 +183,7 @@ void FlagSet::Enum(std::string name, std::string* value, std::vector<std::string
 }
 
 void FlagSet::Example(std::string line) { examples_.push_back(std::move(line)); }
+void FlagSet::ExitCodes(std::string text) { exit_codes_ = std::move(text); }
 void FlagSet::Positional(std::string usage) { positional_usage_ = std::move(usage); }
 void FlagSet::Rest(std::string usage) { rest_usage_ = std::move(usage); }
 
@@ -270,14 +282,22 @@ void FlagSet::ParseOrExit(int argc, char** argv) {
   const absl::Status status = Parse(std::vector<std::string>(argv + 1, argv + argc));
   if (!status.ok()) UsageError(std::string(status.message()));
   if (help_requested_ || version_requested_) {
-    std::cout << (help_requested_ ? Help() : Version()) << std::flush;
-    std::exit(std::cout.good() ? 0 : 1);
+    std::cout << (help_requested_ ? Help() : Version());
+    ExitWith(kExitOk);
   }
+}
+
+void FlagSet::ExitWith(int code) const {
+  if (const absl::Status status = FlushStandardOutput(); !status.ok()) {
+    std::cerr << absl::StrCat(program_, ": ", status.message(), "\n");
+    if (code == kExitOk) code = kExitFailure;
+  }
+  std::exit(code);
 }
 
 void FlagSet::UsageError(std::string_view message) const {
   std::cerr << absl::StrCat(program_, ": ", std::string(message), " (see ", program_, " --help)\n");
-  std::exit(kUsageExitCode);
+  std::exit(kExitUsage);
 }
 
 std::string FlagSet::Version() const {
@@ -304,6 +324,7 @@ std::string FlagSet::Help() const {
                   absl::StrFormat("  %-24s what this is\n", "--version"));
   if (!examples_.empty()) absl::StrAppend(&text, "\nexamples:\n");
   for (const std::string& example : examples_) absl::StrAppend(&text, "  ", example, "\n");
+  absl::StrAppend(&text, "\nexit codes: ", exit_codes_, "\n");
   return text;
 }
 

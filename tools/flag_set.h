@@ -2,7 +2,7 @@
 //
 //   int64_t ranks = 1;
 //   FlagSet flags("rz_run", "starts the ranks of a job on this host");
-//   flags.Int("ranks", &ranks, "how many", {"n", "np"});
+//   flags.Int("ranks", &ranks, {1, 64}, "how many", {"n", "np"});
 //   flags.Example("rz_run -n 4 -- bazel-bin/tools/rz_train --quick");
 //   flags.ParseOrExit(argc, argv);
 //
@@ -26,11 +26,24 @@
 namespace rz {
 
 inline constexpr std::string_view kToolsVersion = "0.1.0";
-inline constexpr int kUsageExitCode = 2;
 
 // What K, M, G and T multiply by: 1024 (buffers) or 1000 (parameters, bandwidths). Ki, Mi, Gi and
 // Ti are 1024 always.
 enum class SizeUnit { kBinary, kDecimal };
+
+// What a number may be, both ends included. Infinity and NaN are never within.
+struct IntRange {
+  int64_t low = 0;
+  int64_t high = 0;
+};
+struct DoubleRange {
+  double low = 0;
+  double high = 0;
+};
+struct DurationRange {
+  absl::Duration low;
+  absl::Duration high;
+};
 
 class FlagSet {
  public:
@@ -40,19 +53,24 @@ class FlagSet {
 
   // Declares a flag `--name` that writes to `*value`, which outlives this object. Names are unique.
   void String(std::string name, std::string* value, std::string help, Aliases aliases = {});
-  void Int(std::string name, int64_t* value, std::string help, Aliases aliases = {});
-  void Double(std::string name, double* value, std::string help, Aliases aliases = {});
+  void Int(std::string name, int64_t* value, IntRange range, std::string help,
+           Aliases aliases = {});
+  void Double(std::string name, double* value, DoubleRange range, std::string help,
+              Aliases aliases = {});
   void Bool(std::string name, bool* value, std::string help, Aliases aliases = {});
   void Size(std::string name, int64_t* value, std::string help, Aliases aliases = {},
             SizeUnit unit = SizeUnit::kBinary);
-  // "1.5s", "300ms", "5m"; a bare number is seconds. Never negative.
-  void Duration(std::string name, absl::Duration* value, std::string help, Aliases aliases = {});
+  // "1.5s", "300ms", "5m"; a bare number is seconds.
+  void Duration(std::string name, absl::Duration* value, DurationRange range, std::string help,
+                Aliases aliases = {});
   // One of `choices`, spelled as there.
   void Enum(std::string name, std::string* value, std::vector<std::string> choices,
             std::string help, Aliases aliases = {});
 
   // A line for the examples of --help.
   void Example(std::string line);
+  // What --help says of exit codes, for a program that has others than exit_code.h's first three.
+  void ExitCodes(std::string text);
   // What stands for the arguments without a flag in the usage line, e.g. "OPERATION"; without it
   // such arguments are errors.
   void Positional(std::string usage);
@@ -61,8 +79,8 @@ class FlagSet {
 
   // Reads the arguments without the program's name. --help and --version are noticed and reading
   // stops there: see help_requested().
-  //   InvalidArgument  unknown flag (the message has the nearest name), missing or malformed value,
-  //                    unexpected argument
+  //   InvalidArgument  unknown flag (the message has the nearest name), missing or malformed value
+  //                    or one out of range (the message has both), unexpected argument
   absl::Status Parse(const std::vector<std::string>& arguments);
 
   // Parse, then acts on it: --help and --version print and exit 0, an error is one line on standard
@@ -72,6 +90,10 @@ class FlagSet {
   // One line on standard error, `PROGRAM: MESSAGE (see PROGRAM --help)`, and exit code 2: for
   // combinations of flags that only the program can judge.
   [[noreturn]] void UsageError(std::string_view message) const;
+
+  // The end of a program that prints: sends out standard output, and makes of a success a failure,
+  // with one line on standard error, where that cannot be written.
+  [[noreturn]] void ExitWith(int code) const;
 
   // Gives flag `name` (without dashes) the value `text`, as the command line would.
   //   InvalidArgument  unknown name, or a value it does not take
@@ -112,6 +134,7 @@ class FlagSet {
   std::string rest_usage_;
   std::vector<Flag> flags_;
   std::vector<std::string> examples_;
+  std::string exit_codes_ = "0 ok, 1 failed (one line on standard error says why), 2 wrong usage";
   std::vector<std::string> positional_;
   std::vector<std::string> rest_;
   bool help_requested_ = false;

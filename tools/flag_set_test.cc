@@ -17,13 +17,13 @@ using ::testing::HasSubstr;
 class FlagSetTest : public ::testing::Test {
  protected:
   FlagSetTest() {
-    flags_.Int("ranks", &ranks_, "how many ranks", {"n", "np"});
+    flags_.Int("ranks", &ranks_, {1, 64}, "how many ranks", {"n", "np"});
     flags_.String("data-dir", &data_dir_, "where the images are");
-    flags_.Double("lr", &lr_, "learning rate");
+    flags_.Double("lr", &lr_, {-1, 1}, "learning rate");
     flags_.Bool("compare", &compare_, "both stages");
     flags_.Size("bytes", &bytes_, "largest message", {"e"});
     flags_.Size("params", &params_, "parameters", {}, SizeUnit::kDecimal);
-    flags_.Duration("grace", &grace_, "time to stop");
+    flags_.Duration("grace", &grace_, {absl::ZeroDuration(), absl::Hours(1)}, "time to stop");
     flags_.Enum("stage", &stage_, {"ddp", "1"}, "what is sharded");
     flags_.Example("prog -n 4 -- ls");
   }
@@ -98,7 +98,7 @@ TEST_F(FlagSetTest, UnknownFlagsGetTheNearestName) {
 TEST_F(FlagSetTest, MalformedValuesSayWhatIsExpected) {
   EXPECT_THAT(flags_.Parse({"-n", "four"}),
               StatusIs(absl::StatusCode::kInvalidArgument,
-                       HasSubstr("-n takes a whole number, not 'four'")));
+                       HasSubstr("-n takes a whole number from 1 to 64, not 'four'")));
   EXPECT_THAT(flags_.Parse({"-n", "99999999999999999999"}),
               StatusIs(absl::StatusCode::kInvalidArgument));
   EXPECT_THAT(flags_.Parse({"-n", ""}), StatusIs(absl::StatusCode::kInvalidArgument));
@@ -110,6 +110,23 @@ TEST_F(FlagSetTest, MalformedValuesSayWhatIsExpected) {
   EXPECT_THAT(flags_.Parse({"--ranks"}),
               StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("needs a value")));
   EXPECT_EQ(ranks_, 1);
+}
+
+TEST_F(FlagSetTest, NumbersAtTheEndsOfTheirRangeAndBeyond) {
+  EXPECT_OK(flags_.Parse({"-n", "1", "--lr=-1", "--grace=0"}));
+  EXPECT_OK(flags_.Parse({"-n", "64", "--lr=1", "--grace=1h"}));
+  EXPECT_EQ(ranks_, 64);
+  EXPECT_EQ(grace_, absl::Hours(1));
+  const std::pair<const char*, const char*> wrong[] = {
+      {"--ranks=0", "from 1 to 64, not '0'"},      {"--ranks=65", "from 1 to 64, not '65'"},
+      {"--lr=1.001", "from -1 to 1, not '1.001'"}, {"--lr=inf", "from -1 to 1, not 'inf'"},
+      {"--lr=nan", "from -1 to 1, not 'nan'"},     {"--grace=-1ms", "from 0 to 1h, not '-1ms'"},
+      {"--grace=3601", "from 0 to 1h, not '3601'"}};
+  for (const auto& [argument, message] : wrong) {
+    EXPECT_THAT(flags_.Parse({argument}),
+                StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr(message)));
+  }
+  EXPECT_EQ(ranks_, 64);
 }
 
 TEST_F(FlagSetTest, BareNumbersOfDurationsAreSeconds) {
@@ -138,7 +155,8 @@ TEST_F(FlagSetTest, HelpShowsFlagsDefaultsAndExamples) {
   EXPECT_TRUE(flags_.help_requested());
   EXPECT_THAT(flags_.Help(),
               AllOf(HasSubstr("prog: does things"), HasSubstr("--ranks, -n, -np N"),
-                    HasSubstr("(default 5s)"), HasSubstr("ddp|1"), HasSubstr("prog -n 4 -- ls")));
+                    HasSubstr("(default 5s)"), HasSubstr("ddp|1"), HasSubstr("prog -n 4 -- ls"),
+                    HasSubstr("exit codes: 0 ok, 1 failed")));
   FlagSet fresh("prog", "");
   EXPECT_OK(fresh.Parse({"--version"}));
   EXPECT_TRUE(fresh.version_requested());

@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "tools/exit_code.h"
 #include "tools/flag_set.h"
 #include "tools/flight/flight_files.h"
 #include "tools/flight/flight_report.h"
@@ -14,23 +15,22 @@ namespace {
 int Main(int argc, char** argv) {
   int64_t last = 4;
   FlagSet flags("rz_flight", "merges the flight records of ranks and says where they part");
-  flags.Int("last", &last, "operations of each rank in the table");
+  flags.Int("last", &last, {0, INT32_MAX}, "operations of each rank in the table; 0: no table");
   flags.Positional("FILES");
   flags.Example("RZ_FLIGHT_DIR=/tmp/flight rz_run -n 4 -- rz_train --steps 100   (before)");
   flags.Example(
       "pkill -USR2 rz_train   (while it stands still; ranks that fail write by themselves)");
   flags.Example("rz_flight /tmp/flight/flight-*.json");
   flags.ParseOrExit(argc, argv);
-  if (last < 0 || last > INT32_MAX) flags.UsageError("--last is from 0 on");
-
   const absl::StatusOr<std::vector<FlightRecord>> records = ReadFlightFiles(flags.positional());
   if (!records.ok()) {
     std::cerr << "rz_flight: " << records.status().message() << "\n";
-    return records.status().code() == absl::StatusCode::kInvalidArgument ? kUsageExitCode : 1;
+    return records.status().code() == absl::StatusCode::kInvalidArgument ? kExitUsage
+                                                                         : kExitFailure;
   }
   std::cout << DescribeRecords(*records) << "\n" << DescribeDivergence(*records) << "\n";
   if (last > 0) std::cout << "\n" << OperationTable(*records, static_cast<int>(last));
-  return 0;
+  flags.ExitWith(kExitOk);
 }
 
 }  // namespace

@@ -7,7 +7,9 @@
 #include <string>
 
 #include "runtime/rendezvous/server.h"
+#include "tools/exit_code.h"
 #include "tools/flag_set.h"
+#include "tools/standard_output.h"
 
 namespace rz {
 namespace {
@@ -35,13 +37,18 @@ int Main(int argc, char** argv) {
   absl::StatusOr<std::unique_ptr<RendezvousServer>> server = RendezvousServer::Start(options);
   if (!server.ok()) {
     std::cerr << "rz_rendezvous: " << std::string(server.status().message()) << "\n";
-    return server.status().code() == absl::StatusCode::kInvalidArgument ? kUsageExitCode : 1;
+    return server.status().code() == absl::StatusCode::kInvalidArgument ? kExitUsage : kExitFailure;
   }
-  std::cout << "rendezvous listens on " << (*server)->address() << std::endl;
+  std::cout << "rendezvous listens on " << (*server)->address() << "\n";
+  // Whoever started it waits for this line.
+  if (const absl::Status status = FlushStandardOutput(); !status.ok()) {
+    std::cerr << "rz_rendezvous: " << status.message() << "\n";
+    return kExitFailure;
+  }
   int received = 0;
   sigwait(&stop_signals, &received);
   (*server)->Shutdown();
-  return 0;
+  return kExitOk;
 }
 
 }  // namespace

@@ -22,6 +22,7 @@
 #include "runtime/base/status_macros.h"
 #include "runtime/job.h"
 #include "runtime/transport/ucx/ucx_transport.h"
+#include "tools/exit_code.h"
 #include "tools/flag_set.h"
 #include "tools/train/progress.h"
 #include "tools/train/run_report.h"
@@ -30,8 +31,6 @@
 
 namespace rz {
 namespace {
-
-constexpr int kFailure = 1;
 
 std::string EnvironmentText(const char* name) {
   const char* value = std::getenv(name);
@@ -61,7 +60,7 @@ std::string Where(std::optional<Rank> rank, int64_t step) {
 int Fail(const std::string& where, const absl::Status& status) {
   const std::string line = absl::StrCat("rz_train: ", where, status.message(), "\n");
   std::fwrite(line.data(), 1, line.size(), stderr);
-  return kFailure;
+  return kExitFailure;
 }
 
 // The rendezvous's verdict; this rank's own words where it was the first to fail.
@@ -111,13 +110,21 @@ int JoinAndTrain(const TrainConfig& config, const Dataset& dataset,
   const Rank rank = (*job)->rank();
   if (!status.ok()) return Fail(Where(rank, step), FirstCause(job->get(), status));
   if (const absl::Status left = (*job)->Leave(); !left.ok()) return Fail(Where(rank, 0), left);
-  return EXIT_SUCCESS;
+  return kExitOk;
 }
 
 int Main(int argc, char** argv) {
   FlagSet flags("rz_train", "trains an MLP with data parallelism or ZeRO-1, alone or in a job");
   TrainFlags train_flags;
   train_flags.Declare(&flags);
+  absl::Duration join_timeout = JobEnvironment().join_timeout;
+  absl::Duration connect_timeout = JobEnvironment().connect_timeout;
+  const DurationRange timeouts = {JobEnvironment::kShortestTimeout,
+                                  JobEnvironment::kLongestTimeout};
+  flags.Duration("join-timeout", &join_timeout, timeouts,
+                 "how long the other ranks are waited for; beats RZ_JOIN_TIMEOUT");
+  flags.Duration("connect-timeout", &connect_timeout, timeouts,
+                 "how long the rendezvous is tried; beats RZ_CONNECT_TIMEOUT");
   flags.Example("rz_train --dataset synthetic --steps 20");
   flags.Example("rz_run -n 4 -- rz_train --stage ddp --steps 20 --report ddp.json");
   flags.Example("rz_run -n 4 -- rz_train --stage 1 --epochs 3 --reference ddp.json");
@@ -129,8 +136,10 @@ int Main(int argc, char** argv) {
   }
   const absl::StatusOr<SimdLevel> level = ChooseSimdLevel();
   if (!level.ok()) return Fail("", level.status());
-  const absl::StatusOr<JobEnvironment> environment = JobEnvironment::FromProcess();
+  absl::StatusOr<JobEnvironment> environment = JobEnvironment::FromProcess();
   if (!environment.ok()) return Fail("", environment.status());
+  if (flags.WasSet("join-timeout")) environment->join_timeout = join_timeout;
+  if (flags.WasSet("connect-timeout")) environment->connect_timeout = connect_timeout;
   // Not after an hour of training.
   if (absl::Status status = CheckWritable(config->report_path); !status.ok()) {
     return Fail(Where(environment->rank, 0), status);

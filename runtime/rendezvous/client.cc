@@ -17,6 +17,7 @@
 #include "runtime/base/sync.h"
 #include "runtime/rendezvous/connection.h"
 #include "runtime/rendezvous/grpc_status.h"
+#include "runtime/rendezvous/wait_notices.h"
 
 namespace rz {
 namespace {
@@ -27,6 +28,8 @@ Deadline After(absl::Duration timeout) { return Deadline::After(*Clock::Steady()
 
 // Longest wait for a Leave that a destructor makes.
 constexpr absl::Duration kLastWords = absl::Seconds(2);
+// And for what a notice says of the others: it is no use to anybody later.
+constexpr absl::Duration kNoticeTimeout = absl::Seconds(2);
 
 uint64_t RandomIncarnation() {
   std::random_device source;
@@ -67,6 +70,7 @@ pb::JoinRequest MakeJoinRequest(const RendezvousClientOptions& options, uint64_t
   request.set_host(options.host.empty() ? HostName() : options.host);
   if (options.local_index.has_value()) request.set_local_index(*options.local_index);
   request.set_config_hash(options.config_hash);
+  request.set_launch(options.launch.value());
   return request;
 }
 
@@ -91,6 +95,10 @@ class GrpcClient : public RendezvousClient {
   }
 
   absl::Status JoinJob(const RendezvousClientOptions& options) {
+    const WaitNotices notices(
+        options.first_notice,
+        [&](absl::Duration waited) { return WhatIsWaitedFor(options, waited); },
+        options.say ? options.say : [](const std::string& text) { Log(LogLevel::kWarning, text); });
     pb::JoinRequest request = MakeJoinRequest(options, RandomIncarnation());
     const Deadline give_up = After(options.join_timeout + options.connect_timeout);
     pb::JoinResponse response;
@@ -114,6 +122,38 @@ class GrpcClient : public RendezvousClient {
     changed_.WaitFor(&mutex_, absl::InfiniteDuration(),
                      [this] { return watching_ || verdict_.has_value(); });
     return absl::OkStatus();
+  }
+
+  // While joining; from another thread.
+  std::string WhatIsWaitedFor(const RendezvousClientOptions& options, absl::Duration waited) {
+    const std::string who = options.wanted_rank.has_value()
+                                ? absl::StrCat("rank ", *options.wanted_rank)
+                                : "this worker";
+    const auto time = [&](absl::Duration limit) {
+      return absl::StrCat(absl::ToInt64Seconds(waited), " s of ", absl::ToDoubleSeconds(limit),
+                          " s");
+    };
+    pb::GatheringRequest request;
+    request.set_job(options.job);
+    pb::GatheringResponse response;
+    const absl::Status status = connection_->TryOnce(
+        After(kNoticeTimeout), [&](Connection::Stub& stub, grpc::ClientContext* context) {
+          return stub.Gathering(context, request, &response);
+        });
+    const std::string& address = connection_->address();
+    if (status.code() == absl::StatusCode::kUnavailable) {
+      return absl::StrCat(who, " waits for the rendezvous at ", address, ", ",
+                          time(options.connect_timeout),
+                          ": is rz_rendezvous or rz_run running there?");
+    }
+    if (!status.ok()) {
+      return absl::StrCat(who, " waits for the others at ", address, ", ",
+                          time(options.join_timeout));
+    }
+    return absl::StrCat(who, " waits for ", response.missing(), ": ",
+                        response.world_size() - response.missing_count(), " of ",
+                        response.world_size(), " have joined at ", address, ", ",
+                        time(options.join_timeout));
   }
 
   Rank rank() const override { return Rank(member_.rank()); }
@@ -154,9 +194,13 @@ class GrpcClient : public RendezvousClient {
     request.set_detail(OneLine(detail));
     *request.mutable_reporter() = member_;
     pb::ReportFailureResponse response;
-    if (self) {
+    {
       MutexLock lock(&mutex_);
-      failed_ = true;
+      failed_ |= self;
+      if (!watching_ && !verdict_.has_value()) {
+        return absl::UnavailableError(
+            absl::StrCat("the rendezvous at ", connection_->address(), " is lost"));
+      }
     }
     return connection_->Call(After(limits::kRpcTimeout),
                              [&](Connection::Stub& stub, grpc::ClientContext* context) {
@@ -179,6 +223,12 @@ class GrpcClient : public RendezvousClient {
   std::optional<absl::Status> WaitForVerdict(absl::Duration timeout) override {
     MutexLock lock(&mutex_);
     changed_.WaitFor(&mutex_, timeout, [this] { return verdict_.has_value(); });
+    return verdict_;
+  }
+
+  std::optional<absl::Status> AskForVerdict(absl::Duration timeout) override {
+    MutexLock lock(&mutex_);
+    changed_.WaitFor(&mutex_, timeout, [this] { return verdict_.has_value() || !watching_; });
     return verdict_;
   }
 
@@ -226,9 +276,9 @@ class GrpcClient : public RendezvousClient {
     pb::WatchRequest request;
     *request.mutable_member() = member_;
     pb::WatchResponse response;
-    const absl::Status status = connection_->Watch(request, &response, [this] {
+    const absl::Status status = connection_->Watch(request, &response, [this](bool open) {
       MutexLock lock(&mutex_);
-      watching_ = true;
+      watching_ = open;
       changed_.NotifyAll();
     });
     if (status.code() == absl::StatusCode::kCancelled) return;
@@ -258,8 +308,8 @@ class GrpcClient : public RendezvousClient {
   std::thread watcher_;
 
   Mutex mutex_;
-  CondVar changed_;  // watching_ or verdict_
-  bool watching_ ABSL_GUARDED_BY(mutex_) = false;
+  CondVar changed_;                                // watching_ or verdict_
+  bool watching_ ABSL_GUARDED_BY(mutex_) = false;  // the server holds the Watch of this rank
   bool left_ ABSL_GUARDED_BY(mutex_) = false;
   bool failed_ ABSL_GUARDED_BY(mutex_) = false;                    // has reported its own failure
   std::map<std::string, int64_t> passes_ ABSL_GUARDED_BY(mutex_);  // of barriers, by id
@@ -281,15 +331,16 @@ absl::StatusOr<std::unique_ptr<RendezvousClient>> RendezvousClient::Join(
 
 absl::StatusOr<std::optional<Verdict>> ReportEndedProcess(const std::string& address,
                                                           const std::string& token_file,
-                                                          const std::string& job, Rank rank,
-                                                          const std::string& detail) {
+                                                          const FailureReport& report) {
   RZ_ASSIGN_OR_RETURN(std::unique_ptr<Connection> connection,
                       Connection::Create(address, token_file, limits::kRpcTimeout));
   pb::ReportFailureRequest request;
-  request.set_job(job);
-  request.set_rank(rank.value());
-  request.set_kind(pb::FAILURE_KIND_ENDED);
-  request.set_detail(OneLine(detail));
+  request.set_job(report.job);
+  request.set_rank(report.rank.value());
+  request.set_kind(report.kind == FailureKind::kExited ? pb::FAILURE_KIND_EXITED
+                                                       : pb::FAILURE_KIND_ENDED);
+  request.set_detail(OneLine(report.detail));
+  request.set_launch(report.launch.value());
   pb::ReportFailureResponse response;
   RZ_RETURN_IF_ERROR(connection->Call(After(limits::kRpcTimeout),
                                       [&](Connection::Stub& stub, grpc::ClientContext* context) {

@@ -23,7 +23,7 @@ struct RendezvousClientOptions {
   std::string token_file;  // empty: none
 
   // How long an unreachable server is tried: at first, and again whenever it is lost.
-  absl::Duration connect_timeout = absl::Seconds(60);
+  absl::Duration connect_timeout = limits::kDefaultConnectTimeout;
 
   std::string job = "default";
   int64_t world_size = 1;
@@ -33,6 +33,12 @@ struct RendezvousClientOptions {
   std::string host;            // empty: this machine's name
   uint64_t config_hash = 0;
   absl::Duration join_timeout = limits::kDefaultJoinTimeout;
+  LaunchId launch;  // whose process this is; 0: started by hand
+
+  // A Join that takes longer says what it waits for, then ever more rarely. `say` may be called
+  // from another thread; empty: a warning in the log.
+  absl::Duration first_notice = absl::Seconds(5);
+  std::function<void(const std::string&)> say;
 };
 
 // A rank that has joined. Thread-safe. A thread of its own waits for the verdict.
@@ -64,6 +70,7 @@ class RendezvousClient {
 
   // Says that this rank (`rank` is its own), or another one as far as this one sees, has failed.
   // OK where it was heard, whether or not it was the first cause.
+  //   Unavailable  the server is lost just now; it is not waited for
   virtual absl::Status ReportFailure(Rank rank, const std::string& detail) = 0;
 
   // Says that this rank is done. Idempotent.
@@ -77,15 +84,18 @@ class RendezvousClient {
 
   // The verdict, waited for up to `timeout`; nothing where there was none by then.
   virtual std::optional<absl::Status> WaitForVerdict(absl::Duration timeout) = 0;
+
+  // The same, for a rank that has failed already: nothing also as soon as the server is lost, for
+  // who is about to end does not wait for it to come back.
+  virtual std::optional<absl::Status> AskForVerdict(absl::Duration timeout) = 0;
 };
 
-// What a launcher tells a server it does not run itself: that the process of `rank` has ended.
-// Returns the verdict by now, where there is one. Codes as RendezvousClient::Join and
-// Membership::ReportFailure.
+// What a launcher tells a server it does not run itself: that a process has ended. `report` is of
+// kind kEnded or kExited. Returns the verdict by now, where there is one. Codes as
+// RendezvousClient::Join and Membership::ReportFailure.
 absl::StatusOr<std::optional<Verdict>> ReportEndedProcess(const std::string& address,
                                                           const std::string& token_file,
-                                                          const std::string& job, Rank rank,
-                                                          const std::string& detail);
+                                                          const FailureReport& report);
 
 }  // namespace rz
 

@@ -249,15 +249,94 @@ TEST_F(ClientServerTest, AServerThatForgotTheJobIsAVerdict) {
 TEST_F(ClientServerTest, ALauncherElsewhereReportsAnEndedProcess) {
   std::vector<ClientOr> clients = JoinWorld(2);
   for (const ClientOr& client : clients) ASSERT_OK(client);
+  FailureReport report;
+  report.job = "default";
+  report.rank = Rank(1);
+  report.detail = "killed by signal 9 (Killed)";
   ASSERT_OK_AND_ASSIGN(const std::optional<Verdict> verdict,
-                       ReportEndedProcess(server_->address(), "", "default", Rank(1),
-                                          "killed by signal 9 (Killed)"));
+                       ReportEndedProcess(server_->address(), "", report));
   ASSERT_TRUE(verdict.has_value());
   EXPECT_EQ(verdict->rank, Rank(1));
   EXPECT_EQ((*clients[0])->WaitForVerdict(kGenerous)->message(),
             "rank 1 ended: killed by signal 9 (Killed)");
-  EXPECT_THAT(ReportEndedProcess(server_->address(), "", "other", Rank(1), "x").status(),
+  report.job = "other";
+  EXPECT_THAT(ReportEndedProcess(server_->address(), "", report).status(),
               StatusIs(absl::StatusCode::kNotFound));
+}
+
+TEST_F(ClientServerTest, AProcessThatEndedBeforeItsJobBeganFailsTheJoinOfTheOthers) {
+  FailureReport report;
+  report.job = "default";
+  report.rank = Rank(1);
+  report.kind = FailureKind::kExited;
+  report.detail = "exit status 0";
+  report.launch = LaunchId(5);
+  EXPECT_OK(ReportEndedProcess(server_->address(), "", report).status());
+  RendezvousClientOptions options = Options(2, 0);
+  options.launch = LaunchId(5);
+  EXPECT_THAT(
+      RendezvousClient::Join(options),
+      StatusIs(absl::StatusCode::kUnavailable, "rank 1 ended before it joined: exit status 0"));
+}
+
+// The first line with `wanted` of those that a Join says while it waits, which `end` must then end.
+class WaitNoticeTest : public ClientServerTest {
+ protected:
+  std::string FirstNotice(RendezvousClientOptions options, const std::string& wanted,
+                          const std::function<void()>& end) {
+    Mutex mutex;
+    std::string notice;
+    Notification said;
+    options.first_notice = absl::Milliseconds(20);
+    options.say = [&](const std::string& text) {
+      MutexLock lock(&mutex);
+      if (text.find(wanted) == std::string::npos || said.HasHappened()) return;
+      notice = text;
+      said.Notify();
+    };
+    std::thread joining([&] { (void)RendezvousClient::Join(options); });
+    EXPECT_TRUE(said.WaitFor(kGenerous));
+    end();
+    joining.join();
+    MutexLock lock(&mutex);
+    return notice;
+  }
+};
+
+TEST_F(WaitNoticeTest, ARankThatWaitsForOthersSaysForWhom) {
+  RendezvousClientOptions options = Options(4, 2);
+  options.join_timeout = absl::Seconds(200);
+  const std::string notice = FirstNotice(options, "have joined", [&] {
+    FailureReport report;
+    report.job = options.job;
+    server_->service()->ReportFailure(report, [](const Reply&) {});
+  });
+  EXPECT_THAT(notice, AllOf(HasSubstr("rank 2 waits for ranks 0-1, 3: 1 of 4 have joined at " +
+                                      server_->address() + ", "),
+                            HasSubstr(" s of 200 s")));
+}
+
+TEST_F(WaitNoticeTest, ARankThatCannotReachTheRendezvousSaysWhere) {
+  RendezvousClientOptions options = Options(1);
+  options.connect_timeout = absl::Seconds(300);
+  RendezvousServerOptions again;
+  again.listen = options.address;
+  server_->Shutdown();
+  const std::string notice = FirstNotice(options, "waits for the rendezvous", [&] {
+    ASSERT_OK_AND_ASSIGN(server_, RendezvousServer::Start(again));
+  });
+  EXPECT_THAT(notice, AllOf(HasSubstr("this worker waits for the rendezvous at " + again.listen),
+                            HasSubstr(" s of 300 s")));
+}
+
+// Nothing comes of waiting for a server that is gone, for a rank that is about to end.
+TEST_F(ClientServerTest, AFailedRankDoesNotWaitForAServerThatIsLost) {
+  std::vector<ClientOr> clients = JoinWorld(1);
+  ASSERT_OK(clients[0]);
+  server_->Shutdown();
+  EXPECT_FALSE((*clients[0])->AskForVerdict(absl::InfiniteDuration()).has_value());
+  EXPECT_THAT((*clients[0])->ReportFailure(Rank(0), "link broke"),
+              StatusIs(absl::StatusCode::kUnavailable, HasSubstr("is lost")));
 }
 
 TEST_F(ClientServerTest, GarbageOnThePortDisturbsNobody) {

@@ -131,7 +131,7 @@ absl::Status Connection::Call(Deadline deadline, const CallFunction& call) {
 }
 
 absl::Status Connection::Watch(const pb::WatchRequest& request, pb::WatchResponse* response,
-                               const std::function<void()>& on_open) {
+                               const std::function<void(bool open)>& on_change) {
   return Call(Deadline::InfiniteFuture(), [&](Stub& stub, grpc::ClientContext* context) {
     grpc::CompletionQueue queue;
     grpc::Status status;
@@ -142,11 +142,19 @@ absl::Status Connection::Watch(const pb::WatchRequest& request, pb::WatchRespons
     // The server sends it at once; the answer comes when the job has an end.
     call->ReadInitialMetadata(nullptr);
     queue.Next(&tag, &ok);
-    if (ok) on_open();
+    if (ok) on_change(true);
     call->Finish(response, &status, nullptr);
     queue.Next(&tag, &ok);
+    if (!status.ok()) on_change(false);
     return status;
   });
+}
+
+absl::Status Connection::TryOnce(Deadline deadline, const CallFunction& call) {
+  if (channel_->GetState(/*try_to_connect=*/false) != GRPC_CHANNEL_READY) {
+    return absl::UnavailableError("not connected");
+  }
+  return CallOnce(deadline, call);
 }
 
 void Connection::Stop() {

@@ -39,11 +39,14 @@ class Connection {
   //   otherwise    what the server answered
   absl::Status Call(Deadline deadline, const CallFunction& call);
 
-  // As Call, for the Watch, which has no deadline. `on_open` is called each time the server has got
-  // the call, from within this one.
+  // As Call, for the Watch, which has no deadline. `on_change` is called from within this one: with
+  // true each time the server has got the call, with false each time the call has broken off.
   absl::Status Watch(const ringzero::rendezvous::v1::WatchRequest& request,
                      ringzero::rendezvous::v1::WatchResponse* response,
-                     const std::function<void()>& on_open);
+                     const std::function<void(bool open)>& on_change);
+
+  // A single try of `call` at a server that is connected; Unavailable where it is not.
+  absl::Status TryOnce(Deadline deadline, const CallFunction& call);
 
   // Ends every call, now and from now on.
   void Stop();

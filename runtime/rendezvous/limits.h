@@ -18,6 +18,7 @@ inline constexpr int kMaxWorldSize = 16384;
 inline constexpr size_t kMaxJobs = 1024;          // running, or remembered for their verdict
 inline constexpr size_t kMaxMembers = 4 * 16384;  // of all jobs together
 inline constexpr size_t kMaxBarrierIds = 1024;    // of one epoch
+inline constexpr size_t kMaxEndings = 4096;       // of launches, remembered; of all jobs together
 
 inline constexpr size_t kMaxMessageBytes = 256 << 10;  // one request or response
 inline constexpr size_t kMaxMetadataBytes = 8 << 10;
@@ -41,6 +42,7 @@ inline constexpr size_t kMaxListedRuns = 16;
 
 inline constexpr absl::Duration kDefaultJoinTimeout = absl::Seconds(300);
 inline constexpr absl::Duration kDefaultBarrierTimeout = absl::Seconds(300);
+inline constexpr absl::Duration kDefaultConnectTimeout = absl::Seconds(60);
 inline constexpr absl::Duration kMaxTimeout = absl::Hours(1);  // longer proposals are clamped
 inline constexpr absl::Duration kRpcTimeout = absl::Seconds(10);
 

@@ -109,6 +109,7 @@ void Membership::Settle(const std::string& job, const Replies& replies) {
   if (!entry->second.current->ended()) return;
   entry->second.ended = entry->second.current->epoch();
   entry->second.verdict = entry->second.current->verdict();
+  entry->second.ended_launches = entry->second.current->launches();
   entry->second.current.reset();
 }
 
@@ -123,6 +124,10 @@ Replies Membership::Join(const JoinRequest& request, Ticket ticket, absl::Durati
   if (!epoch.ok()) return {{ticket, epoch.status()}};
   Replies replies;
   (*epoch)->Join(request, ticket, now, &replies);
+  const FailureReport* const ending = endings_.Find(request.job, request.launch);
+  if (ending != nullptr && (*epoch)->launches().contains(request.launch)) {
+    (*epoch)->EndProcess(*ending, &replies);
+  }
   return Finish(request.job, ticket, std::move(replies));
 }
 
@@ -149,20 +154,45 @@ Replies Membership::Barrier(const BarrierRequest& request, Ticket ticket, absl::
   return Finish(id.job, ticket, std::move(replies));
 }
 
+MembershipEpoch* Membership::EpochOfEnding(const FailureReport& report) const {
+  const auto entry = jobs_.find(report.job);
+  if (entry == jobs_.end() || entry->second.current == nullptr) return nullptr;
+  MembershipEpoch* const current = entry->second.current.get();
+  // A launch that was part of the epoch before, and is not yet part of this one, speaks of that.
+  const bool of_the_last = report.launch != LaunchId(0) &&
+                           !current->launches().contains(report.launch) &&
+                           entry->second.ended_launches.contains(report.launch);
+  return of_the_last ? nullptr : current;
+}
+
+Replies Membership::ReportEnding(const FailureReport& report, Ticket ticket) {
+  endings_.Remember(report);
+  const auto entry = jobs_.find(report.job);
+  if (entry == jobs_.end() && report.launch == LaunchId(0)) {
+    return {{ticket, FindJob(report.job).status()}};
+  }
+  Replies replies;
+  Reply reply{.ticket = ticket, .status = absl::OkStatus()};
+  if (MembershipEpoch* const epoch = EpochOfEnding(report); epoch != nullptr) {
+    reply.status = epoch->CheckReport(report);
+    if (reply.status.ok()) epoch->EndProcess(report, &replies);
+    reply.verdict = epoch->verdict();
+  } else if (entry != jobs_.end() && (report.launch == LaunchId(0) ||
+                                      entry->second.ended_launches.contains(report.launch))) {
+    reply.verdict = entry->second.verdict;
+  }
+  replies.push_back(std::move(reply));
+  return Finish(report.job, ticket, std::move(replies));
+}
+
 Replies Membership::ReportFailure(const FailureReport& report, Ticket ticket, absl::Duration now) {
+  if (report.OfLauncher() && !report.epoch.has_value()) return ReportEnding(report, ticket);
   if (report.epoch.has_value()) {
     if (std::optional<Reply> reply = ReplyOfEnded(report.job, *report.epoch, ticket)) {
       return {*reply};
     }
   }
-  const absl::StatusOr<const Job*> job = FindJob(report.job);
-  if (!job.ok()) return {{ticket, job.status()}};
-  if (!report.epoch.has_value() && (*job)->current == nullptr) {
-    return {{.ticket = ticket, .status = absl::OkStatus(), .verdict = (*job)->verdict}};
-  }
-  absl::StatusOr<MembershipEpoch*> epoch = FindEpoch(
-      report.job,
-      report.epoch.value_or((*job)->current == nullptr ? Epoch(0) : (*job)->current->epoch()));
+  absl::StatusOr<MembershipEpoch*> epoch = FindEpoch(report.job, report.epoch.value_or(Epoch(0)));
   if (!epoch.ok()) return {{ticket, epoch.status()}};
   Replies replies;
   (*epoch)->ReportFailure(report, ticket, now, &replies);
@@ -213,6 +243,18 @@ absl::StatusOr<std::shared_ptr<const Addresses>> Membership::AddressesFor(
   RZ_ASSIGN_OR_RETURN(const MembershipEpoch* const epoch, FindEpoch(id.job, id.epoch));
   RZ_RETURN_IF_ERROR(epoch->CheckMember(id));
   return epoch->addresses();
+}
+
+absl::StatusOr<Gathering> Membership::GatheringOf(const std::string& job) const {
+  RZ_ASSIGN_OR_RETURN(const Job* const found, FindJob(job));
+  Gathering gathering;
+  if (found->current != nullptr) {
+    gathering = {found->current->world_size(), found->current->MissingRanks()};
+  }
+  if (gathering.missing.empty()) {
+    return absl::FailedPreconditionError(absl::StrCat("nobody waits to join job '", job, "'"));
+  }
+  return gathering;
 }
 
 }  // namespace rz

@@ -8,10 +8,12 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
+#include "runtime/rendezvous/membership_endings.h"
 #include "runtime/rendezvous/membership_epoch.h"
 #include "runtime/rendezvous/membership_types.h"
 
@@ -52,9 +54,11 @@ class Membership {
   Replies Barrier(const BarrierRequest& request, Ticket ticket, absl::Duration now);
 
   // Says that a rank has failed. The first word wins; a word about another rank is a suspicion that
-  // becomes the verdict unless somebody who knows better speaks within limits::kSuspicionGrace.
+  // becomes the verdict unless somebody who knows better speaks within limits::kSuspicionGrace. A
+  // launcher's word is remembered: an epoch that needs the ended process fails as soon as another
+  // process of the same launch asks to join it.
   //   InvalidArgument     rank outside the world, or the reporter does not fit the kind
-  //   NotFound, FailedPrecondition, Aborted   as Watch
+  //   NotFound, FailedPrecondition, Aborted   as Watch, of a rank or of a launcher without a number
   Replies ReportFailure(const FailureReport& report, Ticket ticket, absl::Duration now);
 
   // This rank is done. OK also where it has left before, or the epoch has ended.
@@ -72,6 +76,11 @@ class Membership {
   //   NotFound, FailedPrecondition, InvalidArgument, Aborted   as Watch
   absl::StatusOr<std::shared_ptr<const Addresses>> AddressesFor(const MemberId& id) const;
 
+  // Who is still to come, for those who wait.
+  //   NotFound            no such job
+  //   FailedPrecondition  nobody waits: all have come, or nobody has
+  absl::StatusOr<Gathering> GatheringOf(const std::string& job) const;
+
   size_t job_count() const { return jobs_.size(); }
   size_t unanswered_count() const { return unanswered_.size(); }
 
@@ -80,6 +89,7 @@ class Membership {
     std::unique_ptr<MembershipEpoch> current;  // null between epochs
     std::optional<Epoch> ended;                // the last one that ended, and how
     std::optional<Verdict> verdict;
+    std::set<LaunchId> ended_launches;  // whose processes were part of it
   };
 
   // The running or gathering epoch that `id` speaks of.
@@ -88,6 +98,9 @@ class Membership {
   // Finds or makes the epoch that `request` may join.
   absl::StatusOr<MembershipEpoch*> EpochToJoin(const JoinRequest& request);
   bool EvictAnEndedJob();
+  // The epoch a launcher's report speaks of; null while none has formed, or after its last.
+  MembershipEpoch* EpochOfEnding(const FailureReport& report) const;
+  Replies ReportEnding(const FailureReport& report, Ticket ticket);
   // What a request to an epoch that has ended is told, where it is the last one.
   std::optional<Reply> ReplyOfEnded(const std::string& job, Epoch epoch, Ticket ticket) const;
   size_t MemberCount() const;
@@ -98,6 +111,7 @@ class Membership {
 
   Epoch next_epoch_;
   std::map<std::string, Job> jobs_;
+  MembershipEndings endings_;
   std::map<Ticket, std::string> unanswered_;  // to their jobs
 };
 

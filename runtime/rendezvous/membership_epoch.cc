@@ -18,10 +18,13 @@ std::string RankName(Rank rank) { return absl::StrCat("rank ", rank.value()); }
 
 std::string HashName(uint64_t hash) { return absl::StrFormat("%016x", hash); }
 
-std::string VerdictMessage(const FailureReport& report) {
+// `joined`: that the rank's process had asked to join.
+std::string VerdictMessage(const FailureReport& report, bool joined) {
   switch (report.kind) {
     case FailureKind::kEnded:
-      return absl::StrCat(RankName(report.rank), " ended: ", report.detail);
+    case FailureKind::kExited:
+      return absl::StrCat(RankName(report.rank), " ended", joined ? "" : " before it joined", ": ",
+                          report.detail);
     case FailureKind::kSelf:
       return absl::StrCat(RankName(report.rank), " failed: ", report.detail);
     case FailureKind::kPeer:
@@ -124,6 +127,7 @@ void MembershipEpoch::Join(const JoinRequest& request, Ticket ticket, absl::Dura
   }
   const auto [entry, is_new] =
       newcomers_.try_emplace(request.incarnation, Newcomer{request, ticket, arrivals_});
+  if (request.launch != LaunchId(0)) launches_.insert(request.launch);
   if (is_new) {
     ++arrivals_;
   } else {
@@ -185,16 +189,21 @@ void MembershipEpoch::StartRunning(absl::Duration now, Replies* replies) {
   watch_due_ = now + limits::kWatchDue;
 }
 
-void MembershipEpoch::TimeOutGathering(Replies* replies) {
-  const std::map<Rank, Incarnation> given = GiveRanks();
+std::vector<Rank> MembershipEpoch::MissingRanks() const {
   std::vector<Rank> missing;
+  if (state_ != State::kGathering) return missing;
+  const std::map<Rank, Incarnation> given = GiveRanks();
   for (int32_t r = 0; r < world_size_; ++r) {
     if (!given.contains(Rank(r))) missing.push_back(Rank(r));
   }
+  return missing;
+}
+
+void MembershipEpoch::TimeOutGathering(Replies* replies) {
   const absl::Status status = absl::DeadlineExceededError(
       absl::StrCat("job '", job_, "': ", newcomers_.size(), " of ", world_size_,
                    " ranks joined within ", absl::FormatDuration(join_timeout_), "; missing ",
-                   FormatRanks(missing), last_refusal_.empty() ? "" : "; ", last_refusal_));
+                   FormatRanks(MissingRanks()), last_refusal_.empty() ? "" : "; ", last_refusal_));
   for (const auto& [incarnation, newcomer] : newcomers_) {
     replies->push_back({newcomer.ticket, status});
   }
@@ -232,7 +241,7 @@ absl::Status MembershipEpoch::CheckReport(const FailureReport& report) const {
     return absl::InvalidArgumentError(absl::StrCat("failure report: ", RankName(report.rank),
                                                    " is outside the world of ", world_size_));
   }
-  if (report.kind == FailureKind::kEnded) return absl::OkStatus();
+  if (report.OfLauncher()) return absl::OkStatus();
   if (!report.reporter.has_value()) {
     return absl::InvalidArgumentError("failure report: only a launcher may leave out who reports");
   }
@@ -245,14 +254,38 @@ absl::Status MembershipEpoch::CheckReport(const FailureReport& report) const {
   return absl::OkStatus();
 }
 
+const JoinRequest* MembershipEpoch::HolderOf(Rank rank) const {
+  if (state_ == State::kRunning) return &members_[rank.value()].request;
+  for (const auto& [incarnation, newcomer] : newcomers_) {
+    if (newcomer.request.wanted_rank == rank.value()) return &newcomer.request;
+  }
+  return nullptr;
+}
+
+void MembershipEpoch::EndProcess(const FailureReport& report, Replies* replies) {
+  if (report.rank.value() < 0 || report.rank.value() >= world_size_) return;
+  const JoinRequest* const holder = HolderOf(report.rank);
+  if (holder != nullptr && holder->launch != report.launch && holder->launch != LaunchId(0) &&
+      report.launch != LaunchId(0)) {
+    return;
+  }
+  const bool left = state_ == State::kRunning && members_[report.rank.value()].left;
+  if (report.kind == FailureKind::kExited && left) return;
+  Fail({.epoch = epoch_, .rank = report.rank, .message = VerdictMessage(report, holder != nullptr)},
+       replies);
+}
+
 void MembershipEpoch::ReportFailure(const FailureReport& report, Ticket ticket, absl::Duration now,
                                     Replies* replies) {
   if (absl::Status status = CheckReport(report); !status.ok()) {
     replies->push_back({ticket, std::move(status)});
     return;
   }
-  Verdict verdict{.epoch = epoch_, .rank = report.rank, .message = VerdictMessage(report)};
-  if (report.kind == FailureKind::kPeer) {
+  Verdict verdict{
+      .epoch = epoch_, .rank = report.rank, .message = VerdictMessage(report, /*joined=*/true)};
+  if (report.OfLauncher()) {
+    EndProcess(report, replies);
+  } else if (report.kind == FailureKind::kPeer) {
     // One a suspected rank is enough: there are never more suspicions than twice the world.
     const bool known =
         std::any_of(suspicions_.begin(), suspicions_.end(), [&](const Suspicion& suspicion) {

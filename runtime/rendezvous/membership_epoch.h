@@ -6,6 +6,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -31,6 +32,10 @@ class MembershipEpoch {
   void Barrier(const BarrierRequest& request, Ticket ticket, absl::Duration now, Replies* replies);
   void ReportFailure(const FailureReport& report, Ticket ticket, absl::Duration now,
                      Replies* replies);
+  // Judges a launcher's word, for which CheckReport is OK, about a process that has ended. It
+  // changes nothing where another launch holds the rank, where the world has no such rank, and
+  // where the rank had left before it exited with status 0.
+  void EndProcess(const FailureReport& report, Replies* replies);
   void Leave(const MemberId& id, Ticket ticket, Replies* replies);
   void Cancel(Ticket ticket, absl::Duration now, Replies* replies);
   void Expire(absl::Duration now, Replies* replies);
@@ -43,6 +48,12 @@ class MembershipEpoch {
   // Processes that have joined, those that left included.
   size_t member_count() const { return newcomers_.size() + members_.size(); }
 
+  int64_t world_size() const { return world_size_; }
+  // Ascending; empty where all have come.
+  std::vector<Rank> MissingRanks() const;
+  // Of all processes that have asked to join and were not refused; without 0.
+  const std::set<LaunchId>& launches() const { return launches_; }
+
   // By rank; null while gathering.
   const std::shared_ptr<const Addresses>& addresses() const { return addresses_; }
 
@@ -51,6 +62,11 @@ class MembershipEpoch {
   //   InvalidArgument     no such rank
   //   Aborted             another process holds the rank
   absl::Status CheckMember(const MemberId& id) const;
+
+  // That `report` makes sense, whoever sends it.
+  //   InvalidArgument  no such rank, or the reporter does not fit the kind
+  //   otherwise        as CheckMember, of the reporter
+  absl::Status CheckReport(const FailureReport& report) const;
 
  private:
   enum class State { kGathering, kRunning, kEnded };
@@ -75,7 +91,8 @@ class MembershipEpoch {
   };
 
   absl::Status CheckNewcomer(const JoinRequest& request) const;
-  absl::Status CheckReport(const FailureReport& report) const;
+  // The request of the process that holds `rank` or waits for it; null: none.
+  const JoinRequest* HolderOf(Rank rank) const;
   Assignment AssignmentOf(Rank rank) const;
   // Position of each wanted or given rank among those that have come, as if no more would come.
   std::map<Rank, Incarnation> GiveRanks() const;
@@ -95,6 +112,7 @@ class MembershipEpoch {
 
   std::map<Incarnation, Newcomer> newcomers_;
   uint64_t arrivals_ = 0;
+  std::set<LaunchId> launches_;
   absl::Duration join_deadline_ = absl::InfiniteDuration();
   absl::Duration join_timeout_;  // what join_deadline_ was made of
   std::string last_refusal_;     // to explain a gathering that times out

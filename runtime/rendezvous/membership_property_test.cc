@@ -88,6 +88,7 @@ class RandomWalk {
     request.address = std::string(1, static_cast<char>('A' + request.incarnation.value()));
     request.host = std::string(1, static_cast<char>('x' + Below(2)));
     request.config_hash = Below(30) == 0;
+    request.launch = LaunchId(Below(3));
     request.timeout = absl::Seconds(1 + Below(300));
     return request;
   }
@@ -116,10 +117,12 @@ class RandomWalk {
     const MemberId reporter = RandomMember();
     report.job = reporter.job;
     report.rank = Rank(static_cast<int>(Below(4)));
-    report.kind = static_cast<FailureKind>(Below(3));
+    report.kind = static_cast<FailureKind>(Below(4));
     report.detail = "x";
     if (Below(2) == 0) report.epoch = reporter.epoch;
-    if (report.kind != FailureKind::kEnded) report.reporter = reporter;
+    if (!report.OfLauncher()) report.reporter = reporter;
+    // Mostly one that nobody has, or hardly any epoch would form.
+    if (report.OfLauncher()) report.launch = LaunchId(Below(100));
     return report;
   }
 

@@ -5,12 +5,14 @@
 #include "absl/strings/str_cat.h"
 #include "gmock/gmock.h"
 #include "runtime/base/status_matchers.h"
+#include "runtime/rendezvous/membership_testing.h"
 #include "runtime/rendezvous/membership_text.h"
 
 namespace rz {
 namespace {
 
 using ::rz::testing::IsOk;
+using ::rz::testing::MembershipTest;
 using ::rz::testing::StatusIs;
 using ::testing::AllOf;
 using ::testing::ElementsAre;
@@ -18,92 +20,6 @@ using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::SizeIs;
 using Code = absl::StatusCode;
-
-// Membership with its replies gathered by ticket, and a clock turned by hand.
-class MembershipTest : public ::testing::Test {
- protected:
-  static JoinRequest Worker(int64_t world, std::optional<int64_t> rank, uint64_t incarnation) {
-    JoinRequest request;
-    request.job = "job";
-    request.world_size = world;
-    request.wanted_rank = rank;
-    request.incarnation = Incarnation(incarnation);
-    request.address = absl::StrCat("address ", incarnation);
-    request.host = "host";
-    return request;
-  }
-
-  Ticket Join(const JoinRequest& request) { return Keep(membership_.Join(request, ++last_, now_)); }
-  Ticket Watch(const MemberId& id) { return Keep(membership_.Watch(id, ++last_, now_)); }
-  Ticket Leave(const MemberId& id) { return Keep(membership_.Leave(id, ++last_, now_)); }
-  Ticket Report(const FailureReport& report) {
-    return Keep(membership_.ReportFailure(report, ++last_, now_));
-  }
-  Ticket Barrier(const MemberId& id, int64_t counter = 0, std::vector<Rank> participants = {},
-                 absl::Duration timeout = absl::Seconds(10)) {
-    return Keep(membership_.Barrier({id, "barrier", counter, std::move(participants), timeout},
-                                    ++last_, now_));
-  }
-  void Cancel(Ticket ticket) { Keep(membership_.Cancel(ticket, now_)); }
-  void Pass(absl::Duration time) {
-    now_ += time;
-    Keep(membership_.Expire(now_));
-  }
-
-  // Joins ranks 0 .. world - 1 with incarnations 100, 101, ... and watches.
-  std::vector<MemberId> Run(int world) {
-    std::vector<MemberId> ids;
-    std::vector<Ticket> joins;
-    for (int r = 0; r < world; ++r) joins.push_back(Join(Worker(world, r, 100 + r)));
-    for (int r = 0; r < world; ++r) {
-      ids.push_back({"job", Of(joins[r]).assignment->epoch, Rank(r), Incarnation(100 + r)});
-      watches_.push_back(Watch(ids.back()));
-    }
-    return ids;
-  }
-
-  FailureReport Ended(int rank, std::string detail = "exit status 1") {
-    FailureReport report;
-    report.job = "job";
-    report.rank = Rank(rank);
-    report.detail = std::move(detail);
-    return report;
-  }
-
-  FailureReport Noticed(const MemberId& reporter, int rank) {
-    FailureReport report = Ended(rank, "link broke");
-    report.epoch = reporter.epoch;
-    report.kind = reporter.rank == Rank(rank) ? FailureKind::kSelf : FailureKind::kPeer;
-    report.reporter = reporter;
-    return report;
-  }
-
-  bool Waits(Ticket ticket) const { return !replies_.contains(ticket); }
-  const Reply& Of(Ticket ticket) const {
-    static const Reply waiting{.ticket = 0, .status = absl::UnknownError("no reply yet")};
-    const auto entry = replies_.find(ticket);
-    return entry == replies_.end() ? waiting : entry->second;
-  }
-  std::string VerdictOf(Ticket ticket) const {
-    return Of(ticket).verdict.has_value() ? Of(ticket).verdict->message : "none";
-  }
-
-  Membership membership_;
-  absl::Duration now_ = absl::Seconds(1000);
-  std::vector<Ticket> watches_;
-
- private:
-  Ticket Keep(const Replies& replies) {
-    for (const Reply& reply : replies) {
-      EXPECT_TRUE(replies_.emplace(reply.ticket, reply).second)
-          << "ticket " << reply.ticket << " was answered twice";
-    }
-    return last_;
-  }
-
-  Ticket last_ = 0;
-  std::map<Ticket, Reply> replies_;
-};
 
 TEST_F(MembershipTest, NobodyIsAnsweredBeforeAllHaveCome) {
   const Ticket one = Join(Worker(3, 2, 1));
@@ -262,7 +178,8 @@ TEST_F(MembershipTest, TheFirstFailureIsToldToAllAndStays) {
 TEST_F(MembershipTest, AFailureBeforeAllHaveComeLetsTheWaitersGo) {
   const Ticket waiting = Join(Worker(3, 0, 1));
   Report(Ended(2));
-  EXPECT_THAT(Of(waiting).status, StatusIs(Code::kUnavailable, "rank 2 ended: exit status 1"));
+  EXPECT_THAT(Of(waiting).status,
+              StatusIs(Code::kUnavailable, "rank 2 ended before it joined: exit status 1"));
   EXPECT_TRUE(Of(waiting).verdict.has_value());
 }
 

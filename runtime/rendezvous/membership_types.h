@@ -10,6 +10,7 @@
 
 #include "absl/status/status.h"
 #include "absl/time/time.h"
+#include "runtime/base/strong_int.h"
 #include "runtime/base/types.h"
 #include "runtime/rendezvous/limits.h"
 
@@ -17,6 +18,10 @@ namespace rz {
 
 // Names a request until it is answered; chosen by the caller, unique among the unanswered ones.
 using Ticket = uint64_t;
+
+// Random number a launcher draws for the processes it starts: tells them from those of an earlier
+// start of the same job. 0: started by hand.
+using LaunchId = StrongInt<struct LaunchTag, uint64_t>;
 
 // A rank of one epoch, as one process holds it.
 struct MemberId {
@@ -34,6 +39,7 @@ struct JoinRequest {
   std::string address;      // opaque, for the other ranks
   std::string host;
   std::optional<int64_t> local_index;  // position among the ranks of its host
+  LaunchId launch;
   uint32_t protocol_major = limits::kProtocolMajor;
   uint32_t protocol_minor = limits::kProtocolMinor;
   uint64_t config_hash = 0;
@@ -49,9 +55,10 @@ struct BarrierRequest {
 };
 
 enum class FailureKind {
-  kEnded,  // a launcher saw the process end
-  kSelf,   // a rank gives itself up
-  kPeer,   // a rank cannot reach another one
+  kEnded,   // a launcher saw the process fail: by a signal, or with a status other than 0
+  kExited,  // a launcher saw it exit with status 0: a failure only of a rank that has not left
+  kSelf,    // a rank gives itself up
+  kPeer,    // a rank cannot reach another one
 };
 
 struct FailureReport {
@@ -61,6 +68,9 @@ struct FailureReport {
   FailureKind kind = FailureKind::kEnded;
   std::string detail;
   std::optional<MemberId> reporter;  // none for a launcher
+  LaunchId launch;                   // a launcher's; 0: not said
+
+  bool OfLauncher() const { return kind == FailureKind::kEnded || kind == FailureKind::kExited; }
 };
 
 // Why a job has failed: the first cause, the same for all.
@@ -78,6 +88,12 @@ struct Assignment {
   Rank rank;
   Epoch epoch;
   std::shared_ptr<const Addresses> addresses;
+};
+
+// A job whose ranks have not all come.
+struct Gathering {
+  int64_t world_size = 0;
+  std::vector<Rank> missing;  // ascending, never empty
 };
 
 // The answer to a request. Each request gets exactly one, at once or later.

@@ -5,6 +5,7 @@
 #include "absl/strings/cord.h"
 #include "absl/strings/str_cat.h"
 #include "runtime/rendezvous/limits.h"
+#include "runtime/rendezvous/membership_text.h"
 #include "runtime/rendezvous/wire.h"
 
 namespace rz {
@@ -138,6 +139,23 @@ Ticket RpcHandler::Leave(const pb::LeaveRequest& request, Done<pb::LeaveResponse
     return 0;
   }
   return service_.Leave(*member, WithoutResponse<pb::LeaveResponse>(std::move(done)));
+}
+
+Ticket RpcHandler::Gathering(const pb::GatheringRequest& request,
+                             Done<pb::GatheringResponse> done) {
+  pb::GatheringResponse response;
+  absl::Status status = CheckJobId(request.job());
+  if (status.ok()) {
+    const absl::StatusOr<rz::Gathering> gathering = service_.GatheringOf(request.job());
+    status = gathering.status();
+    if (status.ok()) {
+      response.set_world_size(static_cast<int32_t>(gathering->world_size));
+      response.set_missing_count(static_cast<int32_t>(gathering->missing.size()));
+      response.set_missing(FormatRanks(gathering->missing));
+    }
+  }
+  done(status, response);
+  return 0;
 }
 
 }  // namespace rz

@@ -34,6 +34,7 @@ class RpcHandler {
   Ticket ReportFailure(const pb::ReportFailureRequest& request,
                        Done<pb::ReportFailureResponse> done);
   Ticket Leave(const pb::LeaveRequest& request, Done<pb::LeaveResponse> done);
+  Ticket Gathering(const pb::GatheringRequest& request, Done<pb::GatheringResponse> done);
 
   void Cancel(Ticket ticket) { service_.Cancel(ticket); }
 
@@ -44,6 +45,7 @@ class RpcHandler {
 // The translations, each with all its checks: InvalidArgument names the field, what was found and
 // what is allowed.
 absl::StatusOr<JoinRequest> ReadJoin(const pb::JoinRequest& request);
+absl::Status CheckJobId(const std::string& job);
 absl::StatusOr<MemberId> ReadMember(const pb::Member& member);
 absl::StatusOr<BarrierRequest> ReadBarrier(const pb::BarrierRequest& request);
 absl::StatusOr<FailureReport> ReadFailureReport(const pb::ReportFailureRequest& request);

@@ -28,7 +28,7 @@ class Calls {
   }
 
   void Run(uint8_t operation, const std::string& bytes) {
-    switch (operation % 8) {
+    switch (operation % 9) {
       case 0:
         return Make(&RpcHandler::Join, bytes);
       case 1:
@@ -42,8 +42,10 @@ class Calls {
       case 5:
         return Make(&RpcHandler::Leave, bytes);
       case 6:
-        if (!tickets_.empty()) handler_.Cancel(tickets_[operation / 8 % tickets_.size()]);
+        if (!tickets_.empty()) handler_.Cancel(tickets_[operation / 9 % tickets_.size()]);
         return;
+      case 7:
+        return Make(&RpcHandler::Gathering, bytes);
       default:
         clock_.Advance(absl::Seconds(operation));
         service_.Expire();

@@ -26,7 +26,7 @@ class Sequence {
   }
 
   void AddMessage() {
-    switch (Below(6)) {
+    switch (Below(7)) {
       case 0: {
         pb::JoinRequest join;
         join.mutable_protocol()->set_major(1);
@@ -35,6 +35,7 @@ class Sequence {
         join.set_wanted_rank(Below(2));
         join.set_incarnation(1 + Below(3));
         join.set_host("h");
+        join.set_launch(Below(3));
         return AddDamaged(0, join);
       }
       case 1: {
@@ -58,9 +59,15 @@ class Sequence {
         pb::ReportFailureRequest report;
         report.set_job("j");
         report.set_rank(Below(3));
-        report.set_kind(static_cast<pb::FailureKind>(Below(5)));
+        report.set_kind(static_cast<pb::FailureKind>(Below(6)));
         report.set_detail("d");
+        report.set_launch(Below(3));
         return AddDamaged(4, report);
+      }
+      case 5: {
+        pb::GatheringRequest gathering;
+        gathering.set_job("j");
+        return AddDamaged(7, gathering);
       }
       default: {
         pb::LeaveRequest leave;

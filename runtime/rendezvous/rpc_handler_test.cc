@@ -249,8 +249,9 @@ TEST_F(RpcHandlerTest, AVerdictTravelsAsPayloadOfTheStatus) {
   Answer<pb::ReportFailureResponse> reported;
   handler_.ReportFailure(report, reported.Done());
   EXPECT_OK(reported.status);
-  EXPECT_EQ(reported.response.verdict().message(), "rank 1 ended: exit status 3");
-  EXPECT_THAT(waiting.status, StatusIs(Code::kUnavailable, "rank 1 ended: exit status 3"));
+  const std::string message = "rank 1 ended before it joined: exit status 3";
+  EXPECT_EQ(reported.response.verdict().message(), message);
+  EXPECT_THAT(waiting.status, StatusIs(Code::kUnavailable, message));
   const auto payload = waiting.status.GetPayload(kVerdictPayload);
   ASSERT_TRUE(payload.has_value());
   pb::Verdict verdict;
@@ -282,6 +283,42 @@ TEST_F(RpcHandlerTest, WatchBarrierAndLeaveAnswerOnce) {
   EXPECT_EQ(watched.count, 1);
   EXPECT_OK(watched.status);
   EXPECT_FALSE(watched.response.has_verdict());
+}
+
+TEST_F(RpcHandlerTest, ALaunchersWordIsRememberedByItsNumber) {
+  pb::ReportFailureRequest report;
+  report.set_job("job");
+  report.set_rank(1);
+  report.set_kind(pb::FAILURE_KIND_EXITED);
+  report.set_detail("exit status 0");
+  report.set_launch(9);
+  Answer<pb::ReportFailureResponse> reported;
+  handler_.ReportFailure(report, reported.Done());
+  EXPECT_OK(reported.status);
+  EXPECT_FALSE(reported.response.has_verdict());
+  pb::JoinRequest request = ValidJoin(2, 0);
+  request.set_launch(9);
+  Answer<pb::JoinResponse> joined;
+  handler_.Join(request, joined.Done());
+  EXPECT_THAT(joined.status,
+              StatusIs(Code::kUnavailable, "rank 1 ended before it joined: exit status 0"));
+}
+
+TEST_F(RpcHandlerTest, AGatheringIsToldInWords) {
+  pb::GatheringRequest request;
+  Answer<pb::GatheringResponse> malformed, unknown, known;
+  handler_.Gathering(request, malformed.Done());
+  EXPECT_THAT(malformed.status, StatusIs(Code::kInvalidArgument, HasSubstr("job id")));
+  request.set_job("job");
+  handler_.Gathering(request, unknown.Done());
+  EXPECT_THAT(unknown.status, StatusIs(Code::kNotFound));
+  Answer<pb::JoinResponse> waiting;
+  handler_.Join(ValidJoin(4, 1), waiting.Done());
+  handler_.Gathering(request, known.Done());
+  EXPECT_OK(known.status);
+  EXPECT_EQ(known.response.world_size(), 4);
+  EXPECT_EQ(known.response.missing_count(), 3);
+  EXPECT_EQ(known.response.missing(), "ranks 0, 2-3");
 }
 
 TEST_F(RpcHandlerTest, DeadlinesGoByTheClockThatWasGiven) {

@@ -59,17 +59,6 @@ absl::Status CheckText(const char* field, const std::string& value, size_t min, 
   return absl::OkStatus();
 }
 
-absl::Status CheckJobId(const std::string& job) {
-  RZ_RETURN_IF_ERROR(CheckSize("job id", job, 1, limits::kMaxJobIdBytes));
-  const auto allowed = [](unsigned char c) {
-    return absl::ascii_isalnum(c) || c == '.' || c == '_' || c == '-';
-  };
-  if (!std::all_of(job.begin(), job.end(), allowed)) {
-    return absl::InvalidArgumentError("job id may only have letters, digits, '.', '_' and '-'");
-  }
-  return absl::OkStatus();
-}
-
 absl::StatusOr<absl::Duration> ReadTimeout(int64_t milliseconds, absl::Duration by_default) {
   if (milliseconds < 0) {
     return absl::InvalidArgumentError(absl::StrCat("timeout of ", milliseconds, " ms is negative"));
@@ -85,6 +74,17 @@ absl::Status CheckRank(const char* field, int64_t rank) {
 }
 
 }  // namespace
+
+absl::Status CheckJobId(const std::string& job) {
+  RZ_RETURN_IF_ERROR(CheckSize("job id", job, 1, limits::kMaxJobIdBytes));
+  const auto allowed = [](unsigned char c) {
+    return absl::ascii_isalnum(c) || c == '.' || c == '_' || c == '-';
+  };
+  if (!std::all_of(job.begin(), job.end(), allowed)) {
+    return absl::InvalidArgumentError("job id may only have letters, digits, '.', '_' and '-'");
+  }
+  return absl::OkStatus();
+}
 
 absl::StatusOr<JoinRequest> ReadJoin(const pb::JoinRequest& request) {
   RZ_RETURN_IF_ERROR(CheckJobId(request.job()));
@@ -105,6 +105,7 @@ absl::StatusOr<JoinRequest> ReadJoin(const pb::JoinRequest& request) {
     }
     read.local_index = request.local_index();
   }
+  read.launch = LaunchId(request.launch());
   read.protocol_major = request.protocol().major();
   read.protocol_minor = request.protocol().minor();
   read.config_hash = request.config_hash();
@@ -163,9 +164,13 @@ absl::StatusOr<FailureReport> ReadFailureReport(const pb::ReportFailureRequest& 
   if (request.epoch() > 0) read.epoch = Epoch(request.epoch());
   read.rank = Rank(request.rank());
   read.detail = request.detail();
+  read.launch = LaunchId(request.launch());
   switch (request.kind()) {
     case pb::FAILURE_KIND_ENDED:
       read.kind = FailureKind::kEnded;
+      break;
+    case pb::FAILURE_KIND_EXITED:
+      read.kind = FailureKind::kExited;
       break;
     case pb::FAILURE_KIND_SELF:
       read.kind = FailureKind::kSelf;

@@ -88,6 +88,11 @@ class GrpcService : public pb::Rendezvous::CallbackService {
                                   pb::LeaveResponse* response) override {
     return Serve(context, &RpcHandler::Leave, request, response);
   }
+  grpc::ServerUnaryReactor* Gathering(grpc::CallbackServerContext* context,
+                                      const pb::GatheringRequest* request,
+                                      pb::GatheringResponse* response) override {
+    return Serve(context, &RpcHandler::Gathering, request, response);
+  }
 
  private:
   absl::Status CheckToken(const grpc::CallbackServerContext& context) const {

@@ -97,6 +97,12 @@ absl::StatusOr<std::shared_ptr<const Addresses>> RendezvousService::AddressesFor
   return membership_.AddressesFor(id);
 }
 
+absl::StatusOr<Gathering> RendezvousService::GatheringOf(const std::string& job) const {
+  MutexLock lock(&mutex_);
+  if (shut_down_) return absl::UnavailableError(kShutDown);
+  return membership_.GatheringOf(job);
+}
+
 void RendezvousService::Cancel(Ticket ticket) {
   std::vector<std::function<void()>> callbacks;
   {

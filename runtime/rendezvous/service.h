@@ -33,6 +33,8 @@ class RendezvousService {
   Ticket Leave(const MemberId& id, Done done);
   absl::StatusOr<std::shared_ptr<const Addresses>> AddressesFor(const MemberId& id) const;
 
+  absl::StatusOr<Gathering> GatheringOf(const std::string& job) const;
+
   // The caller of `ticket` is gone; its `done` is told Cancelled unless it was called before.
   void Cancel(Ticket ticket);
 

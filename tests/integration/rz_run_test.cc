@@ -17,6 +17,7 @@ namespace {
 using ::rz::testing::ProgramPath;
 using ::rz::testing::Subprocess;
 using ::testing::AllOf;
+using ::testing::ContainsRegex;
 using ::testing::Each;
 using ::testing::Eq;
 using ::testing::HasSubstr;
@@ -132,6 +133,77 @@ TEST(RzRunTest, ARanksOwnReportComesBeforeItsExitStatus) {
   EXPECT_THAT(run.Output(), HasSubstr("[0] verdict: rank 1 failed: disk full\n"));
 }
 
+// `ending` of rank 2, and the workers around it; nobody needs to be terminated.
+std::vector<std::string> EndsBeforeJoining(const std::string& ending,
+                                           const std::vector<std::string>& flags = {}) {
+  std::vector<std::string> command = RzRun({"-n", "4", "--grace", "1000"});
+  command.insert(command.end(), flags.begin(), flags.end());
+  command.insert(command.end(), {"--", "/bin/sh", "-c",
+                                 absl::StrCat("if [ $RZ_RANK = 2 ]; then ", ending, "; fi; exec ",
+                                              Worker(), " meet")});
+  return command;
+}
+
+TEST(RzRunTest, ARankThatExitsBeforeItJoinsIsNotWaitedFor) {
+  Subprocess run(EndsBeforeJoining("exit 0"));
+  EXPECT_EQ(EndOf(run), 1);
+  for (int rank : {0, 1, 3}) {
+    EXPECT_THAT(
+        run.ErrorOutput(),
+        HasSubstr(absl::StrCat("[", rank, "] rank 2 ended before it joined: exit status 0\n")));
+  }
+  EXPECT_THAT(run.ErrorOutput(),
+              ContainsRegex("rz_run: rank [013] ended: exit status 1 "
+                            "\\(rank 2 ended before it joined: exit status 0\\)\n"));
+}
+
+TEST(RzRunTest, ARankThatIsKilledBeforeItJoinsIsNotWaitedFor) {
+  Subprocess run(EndsBeforeJoining("kill -KILL $$"));
+  EXPECT_EQ(EndOf(run), 128 + SIGKILL);
+  EXPECT_THAT(run.ErrorOutput(),
+              AllOf(HasSubstr("] rank 2 ended before it joined: killed by signal 9 (Killed)\n"),
+                    HasSubstr("rz_run: rank 2 ended: killed by signal 9 (Killed)")));
+}
+
+TEST(RzRunTest, RanksThatNeverJoinAreNoFailure) {
+  Subprocess run(RzRun({"-n", "4", "--", "true"}));
+  EXPECT_EQ(EndOf(run), 0);
+  EXPECT_EQ(run.ErrorOutput(), "");
+}
+
+TEST(RzRunTest, TimeoutsGoOnToTheRanks) {
+  const std::string script = "echo $RZ_JOIN_TIMEOUT/$RZ_CONNECT_TIMEOUT";
+  Subprocess run(RzRun(
+      {"-n", "1", "--join-timeout", "1.5m", "--connect-timeout=7", "--", "/bin/sh", "-c", script}));
+  EXPECT_EQ(EndOf(run), 0);
+  EXPECT_EQ(run.Output(), "1m30s/7s\n");
+  Subprocess from_environment(RzRun({"-n", "1", "--", "/bin/sh", "-c", script}), "",
+                              {{"RZ_JOIN_TIMEOUT", "9s"}});
+  EXPECT_EQ(EndOf(from_environment), 0);
+  EXPECT_EQ(from_environment.Output(), "9s/\n");
+}
+
+TEST(RzRunTest, ARankThatDoesNotComeInTimeIsNamed) {
+  Subprocess run(
+      RzRun({"-n", "2", "--join-timeout", "100ms", "--", "/bin/sh", "-c",
+             absl::StrCat("if [ $RZ_RANK = 1 ]; then sleep 1000; fi; exec ", Worker(), " meet")}));
+  EXPECT_EQ(EndOf(run), 1);
+  EXPECT_THAT(run.ErrorOutput(), HasSubstr("1 of 2 ranks joined within 100ms; missing rank 1"));
+}
+
+// What it passes on is the launcher's to lose.
+TEST(RzRunTest, AFullDiskIsNoticedAndNamed) {
+  for (const char* ending : {"exit 0", "while :; do echo more; done"}) {
+    Subprocess run(
+        {"/bin/sh", "-c",
+         absl::StrCat("exec ", ProgramPath("tools/rz_run"),
+                      " -n 2 --grace 100 -- sh -c 'echo text; ", ending, "' > /dev/full")});
+    EXPECT_EQ(EndOf(run), 1) << ending;
+    EXPECT_THAT(run.ErrorOutput(),
+                HasSubstr("rz_run: cannot write to standard output: No space left on device\n"));
+  }
+}
+
 TEST(RzRunTest, AProgramThatCannotRunIsNamed) {
   Subprocess absent(RzRun({"-n", "2", "--", "/no/such/program"}));
   EXPECT_EQ(EndOf(absent), 127);
@@ -143,9 +215,9 @@ TEST(RzRunTest, AProgramThatCannotRunIsNamed) {
 
 TEST(RzRunTest, MisuseIsOneLineAndExitCodeTwo) {
   const std::vector<std::pair<std::vector<std::string>, std::string>> cases = {
-      {{"-n", "0", "--", "true"}, "1 to 16384, not 0"},
-      {{"-n", "16385", "--", "true"}, "not 16385"},
-      {{"-n", "-1", "--", "true"}, "not -1"},
+      {{"-n", "0", "--", "true"}, "1 to 16384, not '0'"},
+      {{"-n", "16385", "--", "true"}, "not '16385'"},
+      {{"-n", "-1", "--", "true"}, "not '-1'"},
       {{"-n", "x", "--", "true"}, "whole number"},
       {{"-n", "2"}, "no program"},
       {{"true"}, "put -- before"},
@@ -154,6 +226,9 @@ TEST(RzRunTest, MisuseIsOneLineAndExitCodeTwo) {
       {{"-n", "9000", "--nodes", "2", "--rendezvous", "h:1", "--", "true"}, "16384"},
       {{"--node-rank", "1", "--", "true"}, "--node-rank 1"},
       {{"--rendezvous", "nowhere", "--", "true"}, "not HOST:PORT"},
+      {{"--join-timeout", "0", "--", "true"}, "from 1ms to 1h, not '0'"},
+      {{"--connect-timeout", "2h", "--", "true"}, "from 1ms to 1h, not '2h'"},
+      {{"--grace", "-1", "--", "true"}, "from 0 to 1h, not '-1'"},
   };
   for (const auto& [arguments, message] : cases) {
     Subprocess run(RzRun(arguments));
@@ -296,6 +371,18 @@ TEST_F(RzRendezvousTest, TwoLaunchersShareOneJobAndOneVerdict) {
   EXPECT_THAT(zero->ErrorOutput(), HasSubstr("exit status 4 (rank 3 ended: killed by signal 9"));
 }
 
+TEST_F(RzRendezvousTest, ALauncherTellsAnotherServerOfARankThatEndsBeforeItJoins) {
+  Start();
+  for (const char* ending : {"exit 0", "kill -KILL $$"}) {
+    Subprocess run(EndsBeforeJoining(ending, {"--rendezvous", address_}));
+    EXPECT_NE(EndOf(run), 0);
+    EXPECT_THAT(run.ErrorOutput(), HasSubstr("[0] rank 2 ended before it joined: "));
+  }
+  // The same job again, whole.
+  Subprocess again(RzRun({"-n", "4", "--rendezvous", address_, "--", Worker(), "meet"}));
+  EXPECT_EQ(EndOf(again), 0) << again.ErrorOutput();
+}
+
 TEST_F(RzRendezvousTest, AWrongWorldSizeIsRefusedWithBothValues) {
   Start();
   const auto first = StartWorker("wait", 2, 0);
@@ -309,6 +396,12 @@ TEST(RzRendezvousFlagsTest, ReachableAddressesAndTakenPortsAreRefusedInOneLine) 
   Subprocess reachable({ProgramPath("tools/rz_rendezvous"), "--listen", "0.0.0.0:0"});
   EXPECT_EQ(EndOf(reachable), 1);
   EXPECT_THAT(reachable.ErrorOutput(), HasSubstr("--insecure"));
+  Subprocess full({"/bin/sh", "-c",
+                   absl::StrCat("exec ", ProgramPath("tools/rz_rendezvous"),
+                                " --listen 127.0.0.1:0 > /dev/full")});
+  EXPECT_EQ(EndOf(full), 1);
+  EXPECT_EQ(full.ErrorOutput(),
+            "rz_rendezvous: cannot write to standard output: No space left on device\n");
   Subprocess malformed({ProgramPath("tools/rz_rendezvous"), "--listen", "nowhere"});
   EXPECT_EQ(EndOf(malformed), 2);
   EXPECT_EQ(Lines(malformed.ErrorOutput()).size(), 1);

@@ -29,6 +29,8 @@ absl::StatusOr<std::unique_ptr<RendezvousClient>> Join() {
   options.world_size = environment->world_size;
   if (environment->rank.has_value()) options.wanted_rank = environment->rank->value();
   options.token_file = environment->token_file;
+  options.launch = LaunchId(environment->launch);
+  options.join_timeout = environment->join_timeout;
   options.connect_timeout = kGenerous;
   return RendezvousClient::Join(options);
 }

@@ -1,10 +1,11 @@
 // 1. Fork all ranks, each held at a gate, and the guard: while there is one thread and no gRPC.
 // 2. Start the rendezvous, unless one is named, and open the gates with the environment.
-// 3. Move output, input and signals until every rank has ended. The first rank that fails is told
-// to
-//    the rendezvous, so that the others stop by themselves; after the grace they get SIGTERM, after
-//    another SIGKILL. A signal to the launcher goes to all ranks, with SIGKILL after the grace or
-//    at the second signal.
+// 3. Move output, input and signals until every rank has ended. Each rank that ends, up to the
+// first
+//    that fails, is told to the rendezvous, so that the others do not wait for it; after a failure
+//    they have the grace to stop by themselves, then get SIGTERM, and after another SIGKILL. A
+//    signal to the launcher goes to all ranks, with SIGKILL after the grace or at the second
+//    signal.
 // 4. Whatever a rank leaves in its process group is killed before the rank is reaped, while the
 //    group's number cannot be another's.
 #include "tools/launch/launcher.h"
@@ -24,15 +25,15 @@
 #include <memory>
 #include <optional>
 #include <random>
-#include <thread>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "runtime/base/clock.h"
 #include "runtime/base/status_macros.h"
-#include "runtime/rendezvous/client.h"
 #include "runtime/rendezvous/server.h"
+#include "tools/exit_code.h"
+#include "tools/launch/ending_reporter.h"
 #include "tools/launch/guard.h"
 #include "tools/launch/line_prefixer.h"
 #include "tools/launch/output_stream.h"
@@ -42,8 +43,6 @@
 namespace rz {
 namespace {
 
-constexpr int kExitCannotRun = 127;
-constexpr int kExitNotExecutable = 126;
 constexpr int kForwardedSignals[] = {SIGUSR1, SIGUSR2};
 constexpr int kStopSignals[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT};
 
@@ -88,13 +87,12 @@ class Launcher {
     for (LocalRank& rank : ranks_) {
       if (rank.running()) Reap(rank);
     }
-    if (reporter_.joinable()) reporter_.join();
   }
 
   int Run() {
     if (const absl::Status status = Start(); !status.ok()) {
       Say(std::string(status.message()));
-      return 1;
+      return kExitFailure;
     }
     if (exec_error_ != 0) {
       Say(absl::StrCat("cannot run '", options_.command[0], "': ", std::strerror(exec_error_)));
@@ -107,8 +105,8 @@ class Launcher {
     }
     for (LocalRank& rank : ranks_) DrainOutputs(rank);
     for (OutputStream& stream : streams_) stream.Finish();
-    if (reporter_.joinable()) reporter_.join();
-    return Conclude();
+    verdict_ = reporter_->Finish();
+    return WithOutputErrors(Conclude());
   }
 
  private:
@@ -176,7 +174,8 @@ class Launcher {
           rank.rank == 0 && isatty(target == 0 ? STDOUT_FILENO : STDERR_FILENO) == 1;
       rank.outputs.push_back(
           {std::move(pipes[target].read), target,
-           std::make_unique<LinePrefixer>(absl::StrCat("[", rank.rank, "] "), show_updates)});
+           std::make_unique<LinePrefixer>(
+               options_.prefix_output ? absl::StrCat("[", rank.rank, "] ") : "", show_updates)});
     }
     return absl::OkStatus();
   }
@@ -186,13 +185,15 @@ class Launcher {
     address_ = options_.rendezvous;
     if (!address_.empty()) {
       if (job_.empty()) job_ = "default";
-      return absl::OkStatus();
+    } else {
+      if (job_.empty()) job_ = RandomJobName();
+      RendezvousServerOptions server;
+      server.token_file = options_.token_file;
+      RZ_ASSIGN_OR_RETURN(server_, RendezvousServer::Start(server));
+      address_ = server_->address();
     }
-    if (job_.empty()) job_ = RandomJobName();
-    RendezvousServerOptions server;
-    server.token_file = options_.token_file;
-    RZ_ASSIGN_OR_RETURN(server_, RendezvousServer::Start(server));
-    address_ = server_->address();
+    reporter_.emplace(server_ == nullptr ? nullptr : server_->service(), address_,
+                      options_.token_file, job_);
     return absl::OkStatus();
   }
 
@@ -202,7 +203,13 @@ class Launcher {
         {"RZ_JOB", job_},
         {"RZ_WORLD_SIZE", absl::StrCat(world_size_)},
         {"RZ_RANK", absl::StrCat(ranks_[local_rank].rank)},
-        {"RZ_LOCAL_RANK", absl::StrCat(local_rank)}};
+        {"RZ_LOCAL_RANK", absl::StrCat(local_rank)},
+        {"RZ_LAUNCH", absl::StrCat(reporter_->launch().value())}};
+    const auto add_time = [&](const char* name, const std::optional<absl::Duration>& time) {
+      if (time.has_value()) environment.emplace_back(name, absl::FormatDuration(*time));
+    };
+    add_time("RZ_JOIN_TIMEOUT", options_.join_timeout);
+    add_time("RZ_CONNECT_TIMEOUT", options_.connect_timeout);
     if (!options_.token_file.empty()) {
       environment.emplace_back("RZ_TOKEN_FILE",
                                std::filesystem::absolute(options_.token_file).string());
@@ -242,10 +249,21 @@ class Launcher {
     if (got < 0) return errno == EINTR;
     const std::string lines =
         got > 0 ? output.prefixer->Feed(std::string_view(buffer, got)) : output.prefixer->Finish();
-    // Where nobody reads ours any more, the ranks shall notice as if they wrote there themselves.
-    const bool read_on = streams_[output.target].Write(rank.rank, lines);
+    // Where ours takes no more, the ranks shall notice as if they wrote there themselves.
+    const bool read_on = WriteLines(rank, output, lines);
     if (got == 0 || !read_on) output.fd.Close();
     return got > 0 && read_on;
+  }
+
+  bool WriteLines(const LocalRank& rank, const Output& output, const std::string& lines) {
+    OutputStream& stream = streams_[output.target];
+    const bool worked_before = stream.error() == 0;
+    const bool works = stream.Write(rank.rank, lines);
+    if (worked_before && !works && stream.error() != EPIPE) {
+      Say(absl::StrCat("cannot write to standard ", output.target == 0 ? "output" : "error", ": ",
+                       std::strerror(stream.error())));
+    }
+    return works;
   }
 
   void DrainOutputs(LocalRank& rank) {
@@ -253,7 +271,7 @@ class Launcher {
       while (MoveOutput(rank, output)) {
       }
       // A process that left the group may hold the pipe open: that is not waited for.
-      if (output.fd.get() >= 0) streams_[output.target].Write(rank.rank, output.prefixer->Finish());
+      if (output.fd.get() >= 0) WriteLines(rank, output, output.prefixer->Finish());
     }
   }
 
@@ -283,7 +301,11 @@ class Launcher {
   void ReapIfEnded(LocalRank& rank) {
     if (!rank.running() || !HasEnded(rank)) return;
     Reap(rank);
-    if (rank.failed()) OnFailure(rank);
+    if (first_failure_ != nullptr || stopped_by_ != 0) return;
+    reporter_->Report(Rank(rank.rank), !rank.failed(), FormatWaitStatus(*rank.wait_status));
+    if (!rank.failed()) return;
+    first_failure_ = &rank;
+    terminate_at_ = clock_.Now() + options_.grace;
   }
 
   void Stop(int number) {
@@ -316,28 +338,6 @@ class Launcher {
     rank.wait_status = status;
   }
 
-  void OnFailure(const LocalRank& rank) {
-    if (first_failure_ != nullptr || stopped_by_ != 0) return;
-    first_failure_ = &rank;
-    terminate_at_ = clock_.Now() + options_.grace;
-    const std::string detail = FormatWaitStatus(*rank.wait_status);
-    if (server_ != nullptr) {
-      FailureReport report;
-      report.job = job_;
-      report.rank = Rank(rank.rank);
-      report.detail = detail;
-      server_->service()->ReportFailure(report,
-                                        [this](const Reply& reply) { verdict_ = reply.verdict; });
-      return;
-    }
-    // A server elsewhere may take its time; output and signals do not wait for it.
-    reporter_ = std::thread([this, detail, failed = Rank(rank.rank)] {
-      absl::StatusOr<std::optional<Verdict>> verdict =
-          ReportEndedProcess(address_, options_.token_file, job_, failed, detail);
-      if (verdict.ok()) verdict_ = *verdict;
-    });
-  }
-
   void ActOnTime() {
     const absl::Duration now = clock_.Now();
     if (now >= terminate_at_) {
@@ -363,9 +363,9 @@ class Launcher {
                                         [](const LocalRank& rank) { return rank.failed(); });
     if (stopped_by_ != 0) {
       Say(absl::StrCat("stopped by signal ", stopped_by_, " (", sigdescr_np(stopped_by_), ")"));
-      return any_failed ? 128 + stopped_by_ : 0;
+      return any_failed ? kExitSignal + stopped_by_ : kExitOk;
     }
-    if (first_failure_ == nullptr) return 0;
+    if (first_failure_ == nullptr) return kExitOk;
     // The rank that the verdict names may have taken longer to end than one that followed it.
     const LocalRank* failed = first_failure_;
     for (const LocalRank& rank : ranks_) {
@@ -380,6 +380,17 @@ class Launcher {
     return ExitCodeOf(*failed->wait_status);
   }
 
+  // What was lost makes a success a failure.
+  int WithOutputErrors(int code) const {
+    for (const OutputStream& stream : streams_) {
+      if (stream.error() != 0 && stream.error() != EPIPE) return kExitFailure;
+    }
+    for (const OutputStream& stream : streams_) {
+      if (stream.error() == EPIPE && code == kExitOk) return kExitSignal + SIGPIPE;
+    }
+    return code;
+  }
+
   const LaunchOptions& options_;
   const int world_size_;
   const Clock& clock_ = *Clock::Steady();
@@ -390,16 +401,15 @@ class Launcher {
   ScopedFd signals_;
   std::unique_ptr<StdinRelay> relay_;
   std::unique_ptr<RendezvousServer> server_;
+  std::optional<EndingReporter> reporter_;  // ends before the server
   std::string address_;
   std::string job_;
   int exec_error_ = 0;
   int stopped_by_ = 0;
   const LocalRank* first_failure_ = nullptr;
+  std::optional<Verdict> verdict_;  // once every rank has ended
   absl::Duration terminate_at_ = absl::InfiniteDuration();
   absl::Duration kill_at_ = absl::InfiniteDuration();
-  std::thread reporter_;
-  // Written by the reporter until it is joined.
-  std::optional<Verdict> verdict_;
 };
 
 }  // namespace

@@ -15,7 +15,7 @@ bool OutputStream::AreOne(int fd, int other) {
 }
 
 bool OutputStream::WriteAll(const std::string& bytes) {
-  for (size_t done = 0; done < bytes.size() && !broken_;) {
+  for (size_t done = 0; done < bytes.size() && error_ == 0;) {
     const ssize_t written = write(fd_, bytes.data() + done, bytes.size() - done);
     if (written >= 0) {
       done += written;
@@ -24,14 +24,14 @@ bool OutputStream::WriteAll(const std::string& bytes) {
       pollfd ready{.fd = fd_, .events = POLLOUT, .revents = 0};
       poll(&ready, 1, -1);
     } else if (errno != EINTR) {
-      broken_ = true;
+      error_ = errno;
     }
   }
-  return !broken_;
+  return error_ == 0;
 }
 
 bool OutputStream::Write(int source, const std::string& lines) {
-  if (lines.empty()) return !broken_;
+  if (lines.empty()) return error_ == 0;
   const bool interrupts = cursor_.unfinished >= 0 && cursor_.unfinished != source;
   cursor_.unfinished = lines.back() == '\r' ? source : -1;
   return WriteAll(interrupts ? "\n" + lines : lines);

@@ -18,8 +18,11 @@ class OutputStream {
   // Writes to `fd`, which stays the caller's. `cursor` outlives this.
   OutputStream(int fd, Cursor* cursor) : fd_(fd), cursor_(*cursor) {}
 
-  // Writes whole lines of `source`, all of them. False once nobody reads any more.
+  // Writes whole lines of `source`, all of them. False once it could not: see error().
   bool Write(int source, const std::string& lines);
+
+  // errno of the first write that failed (EPIPE: nobody reads any more); 0: none has.
+  int error() const { return error_; }
 
   // Ends a line that is still unfinished.
   void Finish();
@@ -32,7 +35,7 @@ class OutputStream {
 
   const int fd_;
   Cursor& cursor_;
-  bool broken_ = false;
+  int error_ = 0;
 };
 
 }  // namespace rz

@@ -13,11 +13,10 @@
 
 #include "absl/strings/str_cat.h"
 #include "runtime/base/status_macros.h"
+#include "tools/exit_code.h"
 
 namespace rz {
 namespace {
-
-constexpr int kExitCannotRun = 127;
 
 bool ReadExactly(int fd, void* data, size_t size) {
   for (auto* at = static_cast<char*>(data); size > 0;) {
@@ -112,7 +111,7 @@ std::string FormatWaitStatus(int wait_status) {
 }
 
 int ExitCodeOf(int wait_status) {
-  return WIFSIGNALED(wait_status) ? 128 + WTERMSIG(wait_status) : WEXITSTATUS(wait_status);
+  return WIFSIGNALED(wait_status) ? kExitSignal + WTERMSIG(wait_status) : WEXITSTATUS(wait_status);
 }
 
 absl::StatusOr<GatedProcess> GatedProcess::Fork(const std::vector<std::string>& command,

@@ -23,6 +23,7 @@ inline constexpr int64_t kMaxModelParameters = int64_t{1} << 30;
 inline constexpr int64_t kMaxGlobalBatch = 1 << 20;
 inline constexpr int64_t kMaxSteps = int64_t{1} << 40;
 inline constexpr int64_t kMaxEpochs = 1 << 20;
+inline constexpr double kMaxHyperparameter = 1000;  // learning rate, weight decay
 
 // A report of an earlier run (--reference).
 inline constexpr size_t kMaxReportBytes = size_t{16} << 20;

@@ -1,6 +1,6 @@
 #include "tools/train/train_config.h"
 
-#include <cmath>
+#include <limits>
 
 #include "absl/strings/str_cat.h"
 #include "runtime/base/status_macros.h"
@@ -13,18 +13,6 @@ constexpr int64_t kDefaultEpochs = 3;
 constexpr int64_t kSyntheticTrainCount = 4096;
 constexpr int64_t kSyntheticTestCount = 1024;
 constexpr int64_t kMaxClasses = 256;  // labels are bytes
-
-absl::Status CheckRange(const char* flag, int64_t value, int64_t low, int64_t high) {
-  if (value >= low && value <= high) return absl::OkStatus();
-  return absl::InvalidArgumentError(
-      absl::StrCat("--", flag, ": expected ", low, " to ", high, ", found ", value));
-}
-
-absl::Status CheckNotNegative(const char* flag, double value) {
-  if (std::isfinite(value) && value >= 0) return absl::OkStatus();
-  return absl::InvalidArgumentError(
-      absl::StrCat("--", flag, ": expected a number from 0 on, found ", value));
-}
 
 // FNV-1a.
 uint64_t Hash(const std::string& text) {
@@ -63,14 +51,16 @@ void TrainFlags::Declare(FlagSet* flags) {
                 "collective:algorithm,... as in RZ_ALGO, which it beats, e.g. reduce_scatter:ring");
   flags->Enum("transport", &values_.transport, {"auto", "tcp", "shm"},
               "what carries the bytes: the best there is, TCP alone, shared memory alone");
-  flags->Double("lr", &values_.learning_rate, "learning rate of AdamW");
-  flags->Double("weight-decay", &values_.weight_decay, "decoupled weight decay");
-  flags->Int("global-batch", &values_.global_batch,
+  flags->Double("lr", &values_.learning_rate, {0, kMaxHyperparameter}, "learning rate of AdamW");
+  flags->Double("weight-decay", &values_.weight_decay, {0, kMaxHyperparameter},
+                "decoupled weight decay");
+  flags->Int("global-batch", &values_.global_batch, {1, kMaxGlobalBatch},
              "samples of a step over all ranks, which take the rounded-up or -down share");
-  flags->Int("steps", &values_.steps, "stop after this many steps");
-  flags->Int("epochs", &values_.epochs,
+  flags->Int("steps", &values_.steps, {1, kMaxSteps}, "stop after this many steps");
+  flags->Int("epochs", &values_.epochs, {1, kMaxEpochs},
              absl::StrCat("stop after this many epochs (", kDefaultEpochs, " without --steps)"));
-  flags->Int("seed", &seed_, "of weights, order of samples and synthetic data");
+  flags->Int("seed", &seed_, {0, std::numeric_limits<int64_t>::max()},
+             "of weights, order of samples and synthetic data");
   flags->String("report", &values_.report_path, "write what rank 0 measured to this JSON file");
   flags->String("reference", &values_.reference_path,
                 "a --report of a ddp run of the same model and ranks, to show beside this one");
@@ -92,15 +82,7 @@ absl::StatusOr<TrainConfig> TrainFlags::Read(const FlagSet& flags,
   if (flags.WasSet("steps") && flags.WasSet("epochs")) {
     return absl::InvalidArgumentError("--steps and --epochs exclude each other: give one");
   }
-  if (flags.WasSet("steps")) {
-    RZ_RETURN_IF_ERROR(CheckRange("steps", config.steps, 1, kMaxSteps));
-  } else {
-    if (!flags.WasSet("epochs")) config.epochs = kDefaultEpochs;
-    RZ_RETURN_IF_ERROR(CheckRange("epochs", config.epochs, 1, kMaxEpochs));
-  }
-  RZ_RETURN_IF_ERROR(CheckRange("global-batch", config.global_batch, 1, kMaxGlobalBatch));
-  RZ_RETURN_IF_ERROR(CheckNotNegative("lr", config.learning_rate));
-  RZ_RETURN_IF_ERROR(CheckNotNegative("weight-decay", config.weight_decay));
+  if (!flags.WasSet("steps") && !flags.WasSet("epochs")) config.epochs = kDefaultEpochs;
   return config;
 }
 

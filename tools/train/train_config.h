@@ -49,8 +49,8 @@ class TrainFlags {
   void Declare(FlagSet* flags);
 
   // `environment_algorithms` is RZ_ALGO or empty; --algo beats it.
-  //   InvalidArgument  a value outside its bounds, --steps and --epochs together, a model that is
-  //                    none; the message names the flag
+  //   InvalidArgument  --steps and --epochs together, a model that is none; the message names the
+  //                    flag
   absl::StatusOr<TrainConfig> Read(const FlagSet& flags,
                                    const std::string& environment_algorithms) const;
 

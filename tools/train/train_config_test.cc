@@ -70,7 +70,8 @@ TEST(TrainConfigTest, Algorithms_TheFlagBeatsTheEnvironment) {
 TEST(TrainConfigTest, ValuesOutOfBounds_NameTheFlag) {
   for (const char* argument :
        {"--steps=0", "--steps=-1", "--epochs=0", "--epochs=1048577", "--global-batch=0",
-        "--global-batch=1048577", "--lr=-1", "--lr=inf", "--weight-decay=nan"}) {
+        "--global-batch=1048577", "--lr=-1", "--lr=inf", "--lr=1001", "--weight-decay=nan",
+        "--weight-decay=-0.1", "--seed=-1", "--seed=9223372036854775808"}) {
     const std::string flag = std::string(argument).substr(0, std::string(argument).find('='));
     EXPECT_THAT(Read({argument}), StatusIs(kInvalidArgument, HasSubstr(flag))) << argument;
   }
