@@ -1,0 +1,217 @@
+// 1. Create the measured communicator and one beside it for what the ranks tell each other.
+// 2. Bind the thread, so that memory is first touched where it is used.
+// 3. Run the sweep, or explain it.
+// 4. Rank 0 writes the files.
+#include "tools/bench/bench_rank.h"
+
+#include <unistd.h>
+
+#include <cstdio>
+#include <fstream>
+#include <iterator>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/time/clock.h"
+#include "collectives/communicator.h"
+#include "runtime/base/status_macros.h"
+#include "runtime/memory/memory.h"
+#include "tools/bench/call_memory.h"
+#include "tools/bench/host.h"
+#include "tools/bench/rank_exchange.h"
+#include "tools/bench/result_files.h"
+#include "tools/bench/subject.h"
+#include "tools/bench/sweep_run.h"
+
+namespace rz {
+namespace {
+
+constexpr uint32_t kControlId = 255;
+
+CommunicatorOptions MeasuredOptions(const BenchConfig& config) {
+  CommunicatorOptions options;
+  options.numeric_mode = config.numeric_mode;
+  options.algorithms = config.algorithms;
+  options.operation_timeout = config.timeout;
+  if (config.transport == "tcp") options.link = LinkKind::kNetwork;
+  return options;
+}
+
+// Joined ranks and what they have beside the measured communicator.
+struct Ranks {
+  Communicator* communicator;
+  RankExchange* exchange;
+  Job* job;
+};
+
+// Binds this thread where it is to be bound; what the head of the table says of the rank.
+absl::StatusOr<std::string> Settle(const BenchConfig& config, RankExchange& exchange) {
+  RZ_ASSIGN_OR_RETURN(const std::vector<std::string> hosts, exchange.GatherText(HostName()));
+  std::optional<int> processor;
+  if (config.binding != Binding::kNone) {
+    processor = ChooseProcessor(hosts, exchange.rank(), AllowedProcessors(),
+                                config.binding == Binding::kCore);
+  }
+  if (processor.has_value()) RZ_RETURN_IF_ERROR(BindThread(*processor));
+  std::ifstream file("/proc/cpuinfo");
+  const std::string cpuinfo((std::istreambuf_iterator<char>(file)),
+                            std::istreambuf_iterator<char>());
+  const std::string device =
+      processor.has_value() ? absl::StrFormat("%2d [bound]", *processor) : "any [not bound]";
+  return absl::StrFormat("#  Rank %2d Group %2d Pid %6d on %10s device cpu %s %s", exchange.rank(),
+                         0, getpid(), HostName(), device, ProcessorName(cpuinfo));
+}
+
+// The lines between a table's first and its columns.
+std::vector<std::string> Preface(const BenchConfig& config, const Ranks& ranks,
+                                 const std::vector<std::string>& rank_lines) {
+  const SizeSweep& sweep = config.sweep;
+  const MeasurementPlan& plan = config.plan;
+  const bool factor = sweep.step_factor > 1;
+  const std::string step =
+      factor ? absl::StrCat(sweep.step_factor) : absl::StrCat(sweep.step_bytes);
+  std::vector<std::string> lines = {
+      absl::StrCat("# nRanks ", ranks.exchange->world_size(), " minBytes ", sweep.min_bytes,
+                   " maxBytes ", sweep.max_bytes, " step: ", step, factor ? "(factor)" : "(bytes)",
+                   " warmup iters: ", plan.warmup,
+                   " iters: ", plan.iterations == 0 ? "auto" : absl::StrCat(plan.iterations),
+                   " agg iters: ", config.aggregate, " validation: ", config.checks,
+                   " graph: 0 unalign: ", config.unalign),
+      absl::StrCat("# numeric ", std::string(NameOf(config.numeric_mode)), ", algorithms ",
+                   config.algorithms.empty() ? "chosen for each size" : config.algorithms,
+                   ", buffers ",
+                   config.registration == Registration::kPlain ? "private" : "registered",
+                   plan.sampling == Sampling::kFresh ? ", inputs rewritten before each call" : ""),
+      absl::StrCat("# transport ", ranks.job->transport()->Description()), "#", "# Using devices"};
+  lines.insert(lines.end(), rank_lines.begin(), rank_lines.end());
+  if (ranks.exchange->world_size() == 1) {
+    lines.emplace_back("# One rank alone: nothing is exchanged. -np N starts N ranks.");
+  }
+  const std::string skipped = config.SkippedKinds();
+  if (!skipped.empty()) {
+    lines.push_back(absl::StrCat("# Without meaning, left out: ", skipped));
+  }
+  return lines;
+}
+
+void PrintLine(const std::string& line) {
+  std::fwrite(line.data(), 1, line.size(), stdout);
+  std::fputc('\n', stdout);
+  std::fflush(stdout);
+}
+
+absl::Status Explain(const BenchConfig& config, const Communicator& communicator) {
+  for (BenchOperation operation : config.operations) {
+    const OperationTraits& traits = TraitsOf(operation);
+    if (!traits.collective.has_value()) continue;
+    for (ElementKind kind : config.KindsOf(operation)) {
+      for (int64_t bytes : config.sizes) {
+        const CallShape shape = ShapeOf({.operation = operation,
+                                         .bytes = bytes,
+                                         .element_size = static_cast<int64_t>(SizeOf(kind.dtype)),
+                                         .world = communicator.world_size(),
+                                         .rank = communicator.rank(),
+                                         .pattern = config.counts});
+        RZ_ASSIGN_OR_RETURN(const Explanation explanation,
+                            communicator.Explain(*traits.collective, kind.dtype,
+                                                 kind.op.value_or(ReduceOp::kSum), shape.count));
+        PrintLine(absl::StrCat("# ", std::string(traits.name), ", ", shape.size_bytes, " bytes",
+                               traits.is_v ? " (as the even variant)" : ""));
+        PrintLine(explanation.text);
+      }
+    }
+  }
+  return absl::OkStatus();
+}
+
+// -M: the most any rank has held.
+absl::Status PrintMemory(const Ranks& ranks, bool first) {
+  const MemoryLedger& ledger = *MemoryLedger::Default();
+  double bytes[] = {static_cast<double>(ledger.Peak(MemoryTag::kOther)),
+                    static_cast<double>(ledger.Peak(MemoryTag::kScratch))};
+  RZ_RETURN_IF_ERROR(ranks.exchange->TakeLargest(absl::MakeSpan(bytes)));
+  if (!first) return absl::OkStatus();
+  PrintLine(absl::StrFormat("# Memory of a rank, at most: buffers %.0f B, communicator %.0f B",
+                            bytes[0], bytes[1]));
+  return absl::OkStatus();
+}
+
+std::string TimeOfDay() {
+  return absl::FormatTime("%Y-%m-%d %H:%M:%S", absl::Now(), absl::LocalTimeZone());
+}
+
+RunDescription Describe(const BenchConfig& config, const Ranks& ranks) {
+  RunDescription description;
+  description.arguments = config.arguments;
+  description.world = ranks.exchange->world_size();
+  description.transport = ranks.job->transport()->Description();
+  description.numeric = std::string(NameOf(config.numeric_mode));
+  description.algorithm = config.algorithms;
+  description.start_time = TimeOfDay();
+  return description;
+}
+
+absl::Status WriteFiles(const BenchConfig& config, const RunDescription& description,
+                        const std::vector<ResultRow>& rows) {
+  const auto write = [](const std::string& path, const std::string& text) {
+    const std::string free = FreePath(path);
+    RZ_RETURN_IF_ERROR(WriteFile(free, text));
+    PrintLine(absl::StrCat("# Written: ", free));
+    return absl::OkStatus();
+  };
+  if (!config.json_path.empty()) {
+    RZ_RETURN_IF_ERROR(write(config.json_path, ToJson(description, rows)));
+  }
+  if (!config.csv_path.empty()) RZ_RETURN_IF_ERROR(write(config.csv_path, ToCsv(rows)));
+  return absl::OkStatus();
+}
+
+absl::StatusOr<int64_t> RunSweep(const BenchConfig& config, const Ranks& ranks) {
+  const bool first = ranks.exchange->rank() == 0;
+  RunDescription description = Describe(config, ranks);
+  RZ_ASSIGN_OR_RETURN(const std::string mine, Settle(config, *ranks.exchange));
+  RZ_ASSIGN_OR_RETURN(description.ranks, ranks.exchange->GatherText(mine));
+  RZ_ASSIGN_OR_RETURN(CallMemory memory, CallMemory::Create(config.sizes.back(), config.aggregate,
+                                                            config.unalign, config.registration));
+  CommunicatorSubject subject(ranks.communicator);
+  SweepRun run(&config, &subject, ranks.exchange, &memory, [first](const std::string& line) {
+    if (first) PrintLine(line);
+  });
+  if (first) {
+    PrintLine(absl::StrCat("# rz_bench version ", std::string(kToolsVersion), " (ringzero)"));
+  }
+  RZ_RETURN_IF_ERROR(run.Run(Preface(config, ranks, description.ranks)));
+  description.end_time = TimeOfDay();
+  if (config.report_memory) RZ_RETURN_IF_ERROR(PrintMemory(ranks, first));
+  if (first) RZ_RETURN_IF_ERROR(WriteFiles(config, description, run.rows()));
+  return run.wrong();
+}
+
+}  // namespace
+
+absl::StatusOr<int64_t> BenchAsRank(const BenchConfig& config, Job* job) {
+  if (config.root >= job->world_size()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("-r ", config.root, " is not a rank of 0 to ", job->world_size() - 1));
+  }
+  RZ_ASSIGN_OR_RETURN(const std::unique_ptr<Communicator> communicator,
+                      Communicator::Create(job->transport(), MeasuredOptions(config)));
+  CommunicatorOptions control_options;
+  control_options.id = kControlId;
+  RZ_ASSIGN_OR_RETURN(const std::unique_ptr<Communicator> control,
+                      Communicator::Create(job->transport(), control_options));
+  RankExchange exchange(control.get());
+  if (config.explain) {
+    if (job->rank() == Rank(0)) RZ_RETURN_IF_ERROR(Explain(config, *communicator));
+    RZ_RETURN_IF_ERROR(exchange.Barrier());
+    return 0;
+  }
+  return RunSweep(config, {communicator.get(), &exchange, job});
+}
+
+}  // namespace rz

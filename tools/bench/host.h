@@ -1,0 +1,34 @@
+// Where a rank runs, as the table's head shows it, and how it is kept there.
+#ifndef RINGZERO_TOOLS_BENCH_HOST_H_
+#define RINGZERO_TOOLS_BENCH_HOST_H_
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+
+namespace rz {
+
+std::string HostName();
+
+// "AMD EPYC 9655", from /proc/cpuinfo's text; "unknown processor" where it does not say.
+std::string ProcessorName(const std::string& cpuinfo);
+
+// The processors this thread may run on, ascending.
+std::vector<int> AllowedProcessors();
+
+// Which of the host's `allowed` processors rank `rank` takes, where `hosts` has every rank's host
+// name: its ranks take one each, in turn. None where there are fewer than ranks and `crowded` is
+// false.
+std::optional<int> ChooseProcessor(const std::vector<std::string>& hosts, int rank,
+                                   const std::vector<int>& allowed, bool crowded);
+
+// Keeps the calling thread, and no other, on `processor`.
+//   Unavailable  the system refuses; the message has its reason
+absl::Status BindThread(int processor);
+
+}  // namespace rz
+
+#endif  // RINGZERO_TOOLS_BENCH_HOST_H_
