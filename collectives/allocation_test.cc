@@ -1,39 +1,37 @@
-// In the steady state nothing is allocated: this binary counts every operator new and every byte of
-// scratch while collectives are repeated. Messages go by rendezvous, so that the simulated wires
-// copy nothing either.
+// In the steady state nothing is allocated: every operator new, malloc and mapping of this program
+// and every byte of scratch is counted while collectives are repeated. Messages go by rendezvous,
+// so that the simulated wires copy nothing either.
+#include <sys/mman.h>
+
+#include <cstddef>
 #include <cstdint>
 #include <cstdlib>
 #include <memory>
-#include <new>
 #include <string>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
+#include "collectives/algorithm.h"
 #include "collectives/communicator.h"
+#include "collectives/testing/allocation_counter.h"
+#include "collectives/testing/steady_calls.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "runtime/base/status_matchers.h"
 #include "runtime/memory/memory.h"
 #include "runtime/transport/sim/sim_world.h"
 
-namespace {
-
-int64_t allocations = 0;
-
-}  // namespace
-
-void* operator new(size_t size) {
-  ++allocations;
-  if (void* memory = std::malloc(size == 0 ? 1 : size)) return memory;
-  std::abort();
-}
-void operator delete(void* memory) noexcept { std::free(memory); }
-void operator delete(void* memory, size_t) noexcept { std::free(memory); }
-
 namespace rz {
 namespace {
 
+using ::rz::testing::AllocationCounts;
+using ::rz::testing::BeginCountingAllocations;
+using ::rz::testing::CountedAllocations;
+using ::rz::testing::kSteadyBytes;
+using ::rz::testing::SteadyCall;
+using ::rz::testing::SteadyCalls;
+
 constexpr int kWorld = 4;
-constexpr int64_t kCount = 3001;
 constexpr int kWarmUp = 300;
 constexpr int kCalls = 1000;
 
@@ -93,7 +91,7 @@ class Stretcher final : public CompletionSink {
   int to_complete_ = 0;
 };
 
-// Ranks that repeat one collective, stepped in turn.
+// Ranks that repeat one call, stepped in turn.
 class SteadyState {
  public:
   explicit SteadyState(CommunicatorOptions options = {}) {
@@ -104,18 +102,29 @@ class SteadyState {
       auto comm = Communicator::Create(world_.transport(Rank(r)), options);
       EXPECT_OK(comm);
       comms_.push_back(*std::move(comm));
-      send_.emplace_back(kCount);
-      recv_.emplace_back(kCount);
+      send_.emplace_back(kSteadyBytes);
+      recv_.emplace_back(kSteadyBytes);
     }
     operations_.reserve(kWorld);
   }
 
-  // Runs one call to its end. `start` takes (communicator, send, recv).
-  template <typename Start>
-  void Call(const Start& start) {
+  void ExpectNoAllocation(const SteadyCall& call) {
+    SCOPED_TRACE(call.name);
+    for (int i = 0; i < kWarmUp; ++i) Run(call);
+    const size_t scratch = MemoryLedger::Default()->Current(MemoryTag::kScratch);
+    BeginCountingAllocations();
+    for (int i = 0; i < kCalls; ++i) Run(call);
+    const AllocationCounts counted = CountedAllocations();
+    EXPECT_EQ(counted.ours(), 0) << counted.ToString();
+    EXPECT_EQ(MemoryLedger::Default()->Current(MemoryTag::kScratch), scratch);
+  }
+
+ private:
+  // One call to its end.
+  void Run(const SteadyCall& call) {
     operations_.clear();
     for (int r = 0; r < kWorld; ++r) {
-      auto operation = start(*comms_[r], send_[r].data(), recv_[r].data());
+      auto operation = call.start(*comms_[r], send_[r].data(), recv_[r].data());
       ASSERT_TRUE(operation.ok());
       operations_.push_back(*operation);
     }
@@ -127,129 +136,43 @@ class SteadyState {
     for (const Operation& operation : operations_) ASSERT_TRUE(operation.status().ok());
   }
 
-  template <typename Start>
-  void ExpectNoAllocation(const Start& start) {
-    for (int i = 0; i < kWarmUp; ++i) Call(start);
-    const int64_t before = allocations;
-    const size_t scratch = MemoryLedger::Default()->Current(MemoryTag::kScratch);
-    for (int i = 0; i < kCalls; ++i) Call(start);
-    EXPECT_EQ(allocations - before, 0);
-    EXPECT_EQ(MemoryLedger::Default()->Current(MemoryTag::kScratch), scratch);
-  }
-
- private:
   SimWorld world_{kWorld, {.send_mode = SendMode::kRendezvous}};
   std::vector<std::unique_ptr<Communicator>> comms_;
-  std::vector<std::vector<uint16_t>> send_;
-  std::vector<std::vector<uint16_t>> recv_;
+  std::vector<std::vector<std::byte>> send_;
+  std::vector<std::vector<std::byte>> recv_;
   std::vector<Operation> operations_;
 };
 
 TEST(AllocationTest, CounterCounts) {
-  const int64_t before = allocations;
+  BeginCountingAllocations();
   auto something = std::make_unique<std::vector<int>>(10);
-  EXPECT_EQ(allocations - before, 2);
+  EXPECT_EQ(CountedAllocations().news, 2);
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+  void* volatile memory = std::malloc(100);
+  memory = std::realloc(memory, 200);
+  std::free(memory);
+  EXPECT_EQ(CountedAllocations().mallocs, 2);
+  void* const page = mmap(nullptr, 4096, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  munmap(page, 4096);
+  EXPECT_EQ(CountedAllocations().mappings, 1);
+#endif
+  EXPECT_EQ(CountedAllocations().of_ucx, 0);
 }
 
-TEST(AllocationTest, AllReduce) {
-  SteadyState().ExpectNoAllocation([](Communicator& comm, const void* send, void* recv) {
-    return comm.StartAllReduce(send, recv, kCount, DType::kBFloat16, ReduceOp::kAvg);
-  });
+TEST(AllocationTest, EveryCollective) {
+  for (const SteadyCall& call : SteadyCalls(kWorld)) SteadyState().ExpectNoAllocation(call);
 }
 
-TEST(AllocationTest, ReduceScatterOfTiles) {
-  SteadyState().ExpectNoAllocation([](Communicator& comm, const void* send, void* recv) {
-    return comm.StartReduceScatter(send, recv, kCount, DType::kBFloat16, ReduceOp::kSum,
-                                   {.tile_chunk = 100});
-  });
-}
-
-TEST(AllocationTest, AllGather) {
-  SteadyState().ExpectNoAllocation([](Communicator& comm, const void* send, void* recv) {
-    return comm.StartAllGather(send, recv, kCount, DType::kBFloat16);
-  });
-}
-
-TEST(AllocationTest, BroadcastAndBarrier) {
-  SteadyState state;
-  state.ExpectNoAllocation([](Communicator& comm, const void*, void* recv) {
-    return comm.StartBroadcast(recv, kCount, DType::kBFloat16, Rank(2));
-  });
-  state.ExpectNoAllocation(
-      [](Communicator& comm, const void*, void*) { return comm.StartBarrier(); });
-}
-
-TEST(AllocationTest, ReduceGatherAndScatter) {
-  SteadyState state;
-  state.ExpectNoAllocation([](Communicator& comm, const void* send, void* recv) {
-    return comm.StartReduce(send, recv, kCount, DType::kBFloat16, ReduceOp::kSum, Rank(1));
-  });
-  state.ExpectNoAllocation([](Communicator& comm, const void* send, void* recv) {
-    return comm.StartGather(send, recv, kCount, DType::kBFloat16, Rank(1));
-  });
-  state.ExpectNoAllocation([](Communicator& comm, const void* send, void* recv) {
-    return comm.StartScatter(send, recv, kCount, DType::kBFloat16, Rank(1));
-  });
-}
-
-TEST(AllocationTest, AllToAll) {
-  SteadyState().ExpectNoAllocation([](Communicator& comm, const void* send, void* recv) {
-    return comm.StartAllToAll(send, recv, kCount / kWorld, DType::kBFloat16);
-  });
-}
-
-TEST(AllocationTest, VariantsWithCounts) {
-  static constexpr int64_t kCounts[kWorld] = {100, 0, 2001, 900};
-  // The count of a pair: of the ranks' distance, so that both sides know it.
-  static constexpr int64_t kPairs[kWorld][kWorld] = {
-      {5, 100, 0, 700}, {700, 5, 100, 0}, {0, 700, 5, 100}, {100, 0, 700, 5}};
-  static constexpr int64_t kFrom[kWorld][kWorld] = {
-      {5, 700, 0, 100}, {100, 5, 700, 0}, {0, 100, 5, 700}, {700, 0, 100, 5}};
-  SteadyState state;
-  state.ExpectNoAllocation([](Communicator& comm, const void* send, void* recv) {
-    return comm.StartReduceScatterV(send, recv, kCounts, DType::kBFloat16, ReduceOp::kSum);
-  });
-  state.ExpectNoAllocation([](Communicator& comm, const void* send, void* recv) {
-    return comm.StartAllGatherV(send, recv, kCounts, DType::kBFloat16);
-  });
-  state.ExpectNoAllocation([](Communicator& comm, const void* send, void* recv) {
-    const int r = comm.rank().value();
-    return comm.StartAllToAllV(send, kPairs[r], recv, kFrom[r], DType::kBFloat16);
-  });
-}
-
-TEST(AllocationTest, Messages) {
-  SteadyState().ExpectNoAllocation([](Communicator& comm, const void* send, void* recv) {
-    const int r = comm.rank().value();
-    // Its end is not waited for: that of the receive it meets says as much.
-    EXPECT_TRUE(comm.StartSend(send, kCount, DType::kBFloat16, Rank((r + 1) % kWorld)).ok());
-    return comm.StartRecv(recv, kCount, DType::kBFloat16, Rank((r + kWorld - 1) % kWorld));
-  });
-}
-
-TEST(AllocationTest, Groups) {
-  SteadyState().ExpectNoAllocation([](Communicator& comm, const void* send, void* recv) {
-    Call calls[4];
-    for (int i = 0; i < 4; ++i) {
-      calls[i].collective = i < 3 ? Collective::kAllReduce : Collective::kAllGather;
-      calls[i].dtype = DType::kBFloat16;
-      calls[i].count = 100;
-      calls[i].send = static_cast<const uint16_t*>(send) + 100 * i;
-      calls[i].recv = static_cast<uint16_t*>(recv) + 100 * i;
+TEST(AllocationTest, EveryAlgorithm) {
+  for (const SteadyCall& call : SteadyCalls(kWorld)) {
+    for (const AlgorithmTraits& traits : AllAlgorithms()) {
+      if (NameOf(traits.collective) != call.name) continue;
+      CommunicatorOptions options;
+      options.numeric_mode = NumericMode::kFast;
+      options.algorithms = absl::StrCat(call.name, ":", std::string(NameOf(traits.algorithm)));
+      SCOPED_TRACE(options.algorithms);
+      SteadyState(options).ExpectNoAllocation(call);
     }
-    return comm.StartGroup(calls);
-  });
-}
-
-// Whatever carries it.
-TEST(AllocationTest, EveryAlgorithmOfAllReduce) {
-  for (const char* algorithm : {"ring", "pairwise", "bruck", "halving"}) {
-    CommunicatorOptions options;
-    options.numeric_mode = NumericMode::kFast;
-    options.algorithms = std::string("all_reduce:") + algorithm;
-    SteadyState(options).ExpectNoAllocation([](Communicator& comm, const void* send, void* recv) {
-      return comm.StartAllReduce(send, recv, 300, DType::kBFloat16, ReduceOp::kSum);
-    });
   }
 }
 

@@ -134,9 +134,7 @@ Request RequestOf(const CollectiveCase& call) {
 }
 
 Sums SumsOf(const CollectiveCase& call, int world, const CommunicatorOptions& options) {
-  const Selector selector(world, options.slice_bytes, options.link,
-                          *ParseAlgorithms(options.algorithms, options.numeric_mode));
-  const Algorithm algorithm = *selector.Choose(RequestOf(call));
+  const Algorithm algorithm = AlgorithmOf(call, world, options);
   const bool ring = algorithm == Algorithm::kRing || algorithm == Algorithm::kRingWire;
   if (!TraitsOf(call.collective, algorithm).canonical && !ring) return Sums::kAnyOrder;
   const bool rounds = PartialsOf(algorithm, call.dtype, call.mode) == Format::kWire;
@@ -323,6 +321,12 @@ JobCase DrawJobCase(uint64_t seed, int world, int64_t largest_count) {
   }
   job.options.algorithms = DrawAlgorithms(draw, job);
   return job;
+}
+
+Algorithm AlgorithmOf(const CollectiveCase& call, int world, const CommunicatorOptions& options) {
+  const Selector selector(world, options.slice_bytes, options.link,
+                          *ParseAlgorithms(options.algorithms, options.numeric_mode));
+  return *selector.Choose(RequestOf(call));
 }
 
 RankCall::RankCall(const CollectiveCase& call, int world, int rank, Bytes send, Bytes expected)

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "collectives/algorithm.h"
 #include "collectives/communicator.h"
 #include "collectives/testing/oracle.h"
 #include "runtime/base/dtype.h"
@@ -47,6 +48,9 @@ struct JobCase {
 
 // `largest_count`: of elements, about.
 JobCase DrawJobCase(uint64_t seed, int world, int64_t largest_count);
+
+// What carries the call between communicators with these options.
+Algorithm AlgorithmOf(const CollectiveCase& call, int world, const CommunicatorOptions& options);
 
 // One rank's part: memory with guards around it, where its buffers lie, what must be there at the
 // end.
