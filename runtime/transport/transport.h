@@ -18,16 +18,24 @@
 //   7. The peer's death is noticed where the network tells (never promised: the rendezvous judges).
 //      When it is, operations with that peer complete with Unavailable and so do later ones.
 //
+// Shared link. Ranks of one host reach each other's memory by plain loads and stores: one allocates
+// a region and gives its key to others, who map it. No operation of the transport is under way on
+// that path, so neither a death nor an abort shows there: a posted receive tells of both. A mapping
+// outlives the rank it came from. What is stored for a peer that may be asleep in WaitForEvent is
+// followed by RingDoorbell.
+//
 // Threads: one owner thread calls everything; Abort and Wake alone may come from any thread.
 #ifndef RINGZERO_RUNTIME_TRANSPORT_TRANSPORT_H_
 #define RINGZERO_RUNTIME_TRANSPORT_TRANSPORT_H_
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <string_view>
 
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "absl/types/span.h"
 #include "runtime/base/clock.h"
 #include "runtime/base/types.h"
@@ -55,6 +63,29 @@ class CompletionSink {
  protected:
   ~CompletionSink() = default;
 };
+
+// Memory that several ranks see: this rank's own, or a peer's. Gives it back in the destructor;
+// the transport outlives it.
+class SharedMemory {
+ public:
+  virtual ~SharedMemory() = default;
+
+  SharedMemory(const SharedMemory&) = delete;
+  SharedMemory& operator=(const SharedMemory&) = delete;
+
+  // Aligned to 4096. Zero when it was allocated.
+  absl::Span<std::byte> bytes() const { return bytes_; }
+
+  // What peers map it by, at most kMaxSharedKeyBytes of any value.
+  const std::string& key() const { return key_; }
+
+ protected:
+  SharedMemory() = default;
+
+  absl::Span<std::byte> bytes_;
+  std::string key_;
+};
+inline constexpr size_t kMaxSharedKeyBytes = 256;
 
 class Transport {
  public:
@@ -100,6 +131,22 @@ class Transport {
   // calls, every later post is refused with it. The first cause wins. Needs no peer: that takes
   // milliseconds, and at most a few seconds of progress where peers do not move. Any thread.
   virtual void Abort(absl::Status cause) = 0;
+
+  // Memory of this rank that peers may map: `bytes` >= 1, rounded up to pages.
+  //   ResourceExhausted  the host has not enough of it; the message says where and how much
+  //   Unimplemented      this transport shares no memory with anybody
+  virtual absl::StatusOr<std::unique_ptr<SharedMemory>> AllocateShared(size_t bytes) = 0;
+
+  // The region of `peer` with this key, seen from here. Proved by reading what the peer has
+  // written there: neither host names nor process ids say who shares memory.
+  //   InvalidArgument  no such peer, or no key
+  //   Unavailable      the peer's memory cannot be reached from here; the message says why
+  virtual absl::StatusOr<std::unique_ptr<SharedMemory>> MapShared(Rank peer,
+                                                                  std::string_view key) = 0;
+
+  // Makes a WaitForEvent of `peer` that is under way, or its next one, return. May do nothing where
+  // the peer is gone.
+  virtual void RingDoorbell(Rank peer) = 0;
 
   // What carries the bytes, for people: "ucx 1.13.1: posix, tcp" or "sim".
   virtual std::string Description() const = 0;

@@ -109,6 +109,22 @@ void SimTransport::WaitForEvent(Deadline deadline) {
   }
 }
 
+absl::StatusOr<std::unique_ptr<SharedMemory>> SimTransport::AllocateShared(size_t bytes) {
+  return world_->memory_.Allocate(endpoint_, bytes);
+}
+
+absl::StatusOr<std::unique_ptr<SharedMemory>> SimTransport::MapShared(Rank peer,
+                                                                      std::string_view key) {
+  if (peer.value() < 0 || peer.value() >= world_size()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("rank ", peer.value(), " is outside a world of ", world_size()));
+  }
+  return world_->memory_.Map(endpoint_, endpoints_[peer.value()], key);
+}
+
+// Nobody sleeps here: who waits is polled again.
+void SimTransport::RingDoorbell(Rank) {}
+
 void SimTransport::Abort(absl::Status cause) {
   absl::MutexLock lock(&mutex_);
   if (aborted_.load(std::memory_order_relaxed)) return;

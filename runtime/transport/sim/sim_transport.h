@@ -3,7 +3,9 @@
 #define RINGZERO_RUNTIME_TRANSPORT_SIM_SIM_TRANSPORT_H_
 
 #include <atomic>
+#include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "absl/base/thread_annotations.h"
@@ -36,6 +38,10 @@ class SimTransport final : public Transport {
   void WaitForEvent(Deadline deadline) override;
   void Wake() override {}
   void Abort(absl::Status cause) override;
+  absl::StatusOr<std::unique_ptr<SharedMemory>> AllocateShared(size_t bytes) override;
+  absl::StatusOr<std::unique_ptr<SharedMemory>> MapShared(Rank peer,
+                                                          std::string_view key) override;
+  void RingDoorbell(Rank peer) override;
   std::string Description() const override { return "sim"; }
 
  private:

@@ -15,7 +15,10 @@ constexpr size_t kReportedWaits = 64;
 }  // namespace
 
 SimWorld::SimWorld(int world_size, SimOptions options)
-    : endpoints_(world_size), options_(std::move(options)), network_(world_size, options_.seed) {
+    : endpoints_(world_size),
+      options_(std::move(options)),
+      network_(world_size, options_.seed),
+      memory_(options_.hosts) {
   for (int i = 0; i < world_size; ++i) {
     transports_.push_back(std::make_unique<SimTransport>(this, i, options_.connected));
   }
@@ -85,6 +88,7 @@ int SimWorld::PickRank(const std::vector<bool>& done) {
 
 bool SimWorld::PollInTurn(absl::Span<const std::function<bool()>> ranks, std::vector<bool>& done) {
   const int64_t events = network_.events();
+  const uint32_t memory = memory_.Checksum();
   for (int pass = 0; pass < options_.idle_polls; ++pass) {
     for (int rank = 0; rank < world_size(); ++rank) {
       if (done[rank] || transports_[rank]->dead_) continue;
@@ -93,7 +97,7 @@ bool SimWorld::PollInTurn(absl::Span<const std::function<bool()>> ranks, std::ve
       if (done[rank] || told || network_.events() != events) return true;
     }
   }
-  return false;
+  return memory_.Checksum() != memory;
 }
 
 absl::Status SimWorld::Run(absl::Span<const std::function<bool()>> ranks) {

@@ -21,6 +21,7 @@
 #include "absl/types/span.h"
 #include "runtime/base/clock.h"
 #include "runtime/base/types.h"
+#include "runtime/transport/sim/sim_memory.h"
 #include "runtime/transport/sim/sim_network.h"
 #include "runtime/transport/transport.h"
 
@@ -55,6 +56,9 @@ struct SimOptions {
   // moment for something that does not come before they go on.
   absl::Duration last_resort = absl::Seconds(2);
 
+  // The host of each rank: ranks of one host share memory. Empty: all are on one.
+  std::vector<int> hosts = {};
+
   std::optional<SimFault> fault = std::nullopt;
 };
 
@@ -75,8 +79,9 @@ class SimWorld {
 
   // Polls the ranks, one function each, in drawn order until every function of a living rank has
   // returned true. A function is not called again after that, nor after its rank's death.
-  //   FailedPrecondition  deadlock: nothing is under way and no poll changes anything; the message
-  //                       says who waits for whom. The world may be run on (after Abort, say).
+  //   FailedPrecondition  deadlock: nothing is under way and no poll changes anything, shared
+  //                       memory included; the message says who waits for whom. The world may be
+  //                       run on (after Abort, say).
   absl::Status Run(absl::Span<const std::function<bool()>> ranks);
 
   // Kills a rank now.
@@ -114,6 +119,7 @@ class SimWorld {
   SimOptions options_;
   ManualClock clock_;
   SimNetwork network_;
+  SimMemory memory_;
   std::vector<std::unique_ptr<SimTransport>> transports_;
 };
 

@@ -13,6 +13,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "runtime/base/status_matchers.h"
+#include "runtime/transport/conformance/shared_memory.h"
 
 namespace rz {
 namespace {
@@ -326,6 +327,37 @@ TEST(SimWorldConnectTest, WrongPeerOrTagIsRefused) {
               StatusIs(absl::StatusCode::kInvalidArgument));
   EXPECT_THAT(transport->PostSend(Rank(1), kMaxTag + 1, BytesOf(value), &recorder, 0),
               StatusIs(absl::StatusCode::kInvalidArgument));
+}
+
+TEST(SimWorldTest, RanksOfOneHostShareMemory) {
+  SimWorld world(3, {});
+  const std::vector<Transport*> transports = {world.transport(Rank(0)), world.transport(Rank(1)),
+                                              world.transport(Rank(2))};
+  EXPECT_THAT(conformance::CheckSharedMemory(transports), ::testing::IsEmpty());
+
+  SimWorld apart(2, {.hosts = {0, 1}});
+  ASSERT_OK_AND_ASSIGN(auto region, apart.transport(Rank(0))->AllocateShared(1));
+  EXPECT_THAT(apart.transport(Rank(1))->MapShared(Rank(0), region->key()),
+              StatusIs(absl::StatusCode::kUnavailable, HasSubstr("another host")));
+}
+
+// Rank 0 waits for what rank 1 stores; only shared memory changes.
+TEST(SimWorldTest, StoresIntoSharedMemoryCountAsMovement) {
+  SimWorld world(2, {});
+  ASSERT_OK_AND_ASSIGN(auto region, world.transport(Rank(0))->AllocateShared(1));
+  ASSERT_OK_AND_ASSIGN(auto view, world.transport(Rank(1))->MapShared(Rank(0), region->key()));
+  constexpr int kLast = 100;
+  const auto wait = [&] { return region->bytes()[0] == std::byte{kLast}; };
+  int next = 0;
+  const auto store = [&] {
+    view->bytes()[0] = static_cast<std::byte>(++next);
+    return next == kLast;
+  };
+  EXPECT_OK(world.Run({wait, store}));
+  region->bytes()[0] = std::byte{0};
+  const auto idle = [] { return false; };
+  EXPECT_THAT(world.Run({wait, idle}),
+              StatusIs(absl::StatusCode::kFailedPrecondition, HasSubstr("deadlock")));
 }
 
 }  // namespace

@@ -81,6 +81,8 @@ ucs_status_t UcxTransport::OnControlMessage(void* transport, const void* header,
   Peer& peer = self.peers_[message.rank];
   if (message.kind == ControlMessage::kHello) {
     peer.met = true;
+  } else if (message.kind == ControlMessage::kDoorbell) {
+    self.wake_.store(true, std::memory_order_relaxed);
   } else if (message.kind == ControlMessage::kReceived) {
     peer.goodbye_answered = true;
   } else if (!peer.gone() && message.kind == ControlMessage::kLeaving) {

@@ -22,6 +22,7 @@ struct ControlMessage {
     kLeaving,   // "you have all I ever sent"
     kReceived,  // the answer to kLeaving
     kAborted,   // "I gave up"
+    kDoorbell,  // "look at what we share"
   };
   static constexpr unsigned kActiveMessageId = 1;
 
@@ -57,7 +58,7 @@ struct Peer {
   bool told = false;              // that we know that it left
   bool goodbye_answered = false;  // it has received all we sent
   OperationList under_way;        // in UCX, in the order posted
-  std::array<ControlMessage, 4> outgoing;  // by kind; UCX may read them after the call
+  std::array<ControlMessage, 5> outgoing;  // by kind; UCX may read them after the call
 };
 
 }  // namespace rz

@@ -25,6 +25,7 @@
 #include "runtime/base/status_macros.h"
 #include "runtime/transport/ucx/ucx_address.h"
 #include "runtime/transport/ucx/ucx_errors.h"
+#include "runtime/transport/ucx/ucx_shared_memory.h"
 #include "runtime/transport/ucx/ucx_tag.h"
 #include "runtime/transport/ucx/ucx_transport_impl.h"
 
@@ -377,6 +378,25 @@ void UcxTransport::Wake() {
   const uint64_t one = 1;
   // A full counter is readable already, which is all that counts.
   [[maybe_unused]] const ssize_t bytes = write(wake_fd_, &one, sizeof one);
+}
+
+absl::StatusOr<std::unique_ptr<SharedMemory>> UcxTransport::AllocateShared(size_t bytes) {
+  return AllocateUcxShared(worker_->context(), bytes);
+}
+
+absl::StatusOr<std::unique_ptr<SharedMemory>> UcxTransport::MapShared(Rank peer,
+                                                                      std::string_view key) {
+  if (peer.value() < 0 || peer.value() >= world_size_ || peer == self_) {
+    return absl::InvalidArgumentError(absl::StrCat("peer ", peer.value(), " of rank ",
+                                                   self_.value(), " in a world of ", world_size_));
+  }
+  return MapUcxShared(peers_[peer.value()].endpoint, key);
+}
+
+void UcxTransport::RingDoorbell(Rank peer) {
+  if (!CheckPost(peer, 0).ok() || peer == self_) return;
+  Peer& to = peers_[peer.value()];
+  if (to.state == Peer::State::kConnected) SendControl(to, ControlMessage::kDoorbell);
 }
 
 absl::Status UcxTransport::abort_cause() const {

@@ -105,7 +105,8 @@ absl::Status UcxWorker::Open(const UcxOptions& options, const std::string& trans
 
   ucp_params_t params = {};
   params.field_mask = UCP_PARAM_FIELD_FEATURES;
-  params.features = UCP_FEATURE_TAG | UCP_FEATURE_AM | UCP_FEATURE_WAKEUP;
+  // RMA for the keys of shared memory alone: nothing is ever put or got.
+  params.features = UCP_FEATURE_TAG | UCP_FEATURE_AM | UCP_FEATURE_RMA | UCP_FEATURE_WAKEUP;
   status = ucp_init(&params, config, &context_);
   if (status != UCS_OK) {
     return UcxError(absl::StrCat("opening UCX (transports ", transports, ", network device ",

@@ -46,6 +46,7 @@ class UcxWorker {
   ~UcxWorker();
 
   ucp_worker_h handle() const { return worker_; }
+  ucp_context_h context() const { return context_; }
   // Readable when an armed worker has something to do.
   int event_fd() const { return event_fd_; }
   // UCX's own address bytes.

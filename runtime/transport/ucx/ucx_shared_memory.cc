@@ -1,0 +1,160 @@
+#include "runtime/transport/ucx/ucx_shared_memory.h"
+
+#include <sys/uio.h>
+#include <unistd.h>
+
+#include <cstdint>
+#include <cstring>
+#include <random>
+#include <string>
+#include <utility>
+
+#include "absl/cleanup/cleanup.h"
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "runtime/base/status_macros.h"
+
+namespace rz {
+namespace {
+
+constexpr size_t kPage = 4096;
+
+// What a key begins with; UCX's packed remote key follows.
+struct KeyHeader {
+  static constexpr uint64_t kMagic = 0x314d48535a52;  // "RZSHM1"
+  uint64_t magic = kMagic;
+  uint64_t address = 0;  // in the owner
+  uint64_t size = 0;     // without the page of the proof
+  uint64_t proof = 0;    // what stands behind them
+};
+
+uint64_t RandomNumber() {
+  std::random_device device;
+  return uint64_t{device()} << 32 | device();
+}
+
+// False where nothing is mapped, or less than was said: a load would end the process.
+bool ReadCarefully(const std::byte* from, uint64_t* value) {
+  const iovec local = {value, sizeof *value};
+  const iovec remote = {const_cast<std::byte*>(from), sizeof *value};
+  return process_vm_readv(getpid(), &local, 1, &remote, 1, 0) ==
+         static_cast<ssize_t>(sizeof *value);
+}
+
+absl::Status Unreachable(std::string_view what) {
+  return absl::UnavailableError(absl::StrCat("its memory cannot be reached from here: ",
+                                             absl::string_view(what.data(), what.size())));
+}
+
+class OwnRegion final : public SharedMemory {
+ public:
+  explicit OwnRegion(ucp_context_h context) : context_(context) {}
+  ~OwnRegion() override {
+    if (memory_ != nullptr) ucp_mem_unmap(context_, memory_);
+  }
+
+  absl::Status Open(size_t bytes);
+
+ private:
+  absl::Status MakeKey(KeyHeader header);
+
+  const ucp_context_h context_;
+  ucp_mem_h memory_ = nullptr;
+};
+
+absl::Status OwnRegion::Open(size_t bytes) {
+  KeyHeader header;
+  header.size = (bytes + kPage - 1) / kPage * kPage;
+  ucp_mem_map_params_t params = {};
+  params.field_mask = UCP_MEM_MAP_PARAM_FIELD_ADDRESS | UCP_MEM_MAP_PARAM_FIELD_LENGTH |
+                      UCP_MEM_MAP_PARAM_FIELD_FLAGS;
+  params.length = header.size + kPage;
+  params.flags = UCP_MEM_MAP_ALLOCATE;
+  ucs_status_t status = ucp_mem_map(context_, &params, &memory_);
+  if (status != UCS_OK) {
+    memory_ = nullptr;
+    return absl::ResourceExhaustedError(absl::StrCat(
+        "UCX gives no ", params.length, " bytes of shared memory: ", ucs_status_string(status),
+        "; is /dev/shm large enough?"));
+  }
+  ucp_mem_attr_t attributes = {};
+  attributes.field_mask = UCP_MEM_ATTR_FIELD_ADDRESS | UCP_MEM_ATTR_FIELD_LENGTH;
+  status = ucp_mem_query(memory_, &attributes);
+  if (status != UCS_OK || attributes.length < params.length) {
+    return absl::InternalError("UCX does not say where its memory is");
+  }
+  bytes_ = absl::MakeSpan(static_cast<std::byte*>(attributes.address), header.size);
+  header.address = reinterpret_cast<uint64_t>(attributes.address);
+  header.proof = RandomNumber();
+  std::memcpy(bytes_.data() + header.size, &header.proof, sizeof header.proof);
+  return MakeKey(header);
+}
+
+absl::Status OwnRegion::MakeKey(KeyHeader header) {
+  void* packed = nullptr;
+  size_t length = 0;
+  const ucs_status_t status = ucp_rkey_pack(context_, memory_, &packed, &length);
+  if (status != UCS_OK) {
+    return absl::InternalError(
+        absl::StrCat("UCX packs no key of shared memory: ", ucs_status_string(status)));
+  }
+  key_.assign(reinterpret_cast<const char*>(&header), sizeof header);
+  key_.append(static_cast<const char*>(packed), length);
+  ucp_rkey_buffer_release(packed);
+  if (key_.size() > kMaxSharedKeyBytes) {
+    return absl::InternalError(absl::StrCat("UCX's key of shared memory has ", length, " bytes"));
+  }
+  return absl::OkStatus();
+}
+
+class PeerRegion final : public SharedMemory {
+ public:
+  PeerRegion(ucp_rkey_h rkey, absl::Span<std::byte> bytes, std::string key) : rkey_(rkey) {
+    bytes_ = bytes;
+    key_ = std::move(key);
+  }
+  ~PeerRegion() override { ucp_rkey_destroy(rkey_); }
+
+ private:
+  const ucp_rkey_h rkey_;
+};
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<SharedMemory>> AllocateUcxShared(ucp_context_h context,
+                                                                size_t bytes) {
+  auto region = std::make_unique<OwnRegion>(context);
+  RZ_RETURN_IF_ERROR(region->Open(bytes));
+  return region;
+}
+
+absl::StatusOr<std::unique_ptr<SharedMemory>> MapUcxShared(ucp_ep_h endpoint,
+                                                           std::string_view key) {
+  KeyHeader header;
+  if (key.size() <= sizeof header || key.size() > kMaxSharedKeyBytes) {
+    return absl::InvalidArgumentError(absl::StrCat("a key of shared memory has ", sizeof header + 1,
+                                                   " to ", kMaxSharedKeyBytes,
+                                                   " bytes, this one has ", key.size()));
+  }
+  std::memcpy(&header, key.data(), sizeof header);
+  if (header.magic != KeyHeader::kMagic) {
+    return absl::InvalidArgumentError("not a key of shared memory: it does not begin with RZSHM1");
+  }
+  if (endpoint == nullptr) return Unreachable("the connection is closed");
+  ucp_rkey_h rkey = nullptr;
+  ucs_status_t status = ucp_ep_rkey_unpack(endpoint, key.data() + sizeof header, &rkey);
+  if (status != UCS_OK) return Unreachable(ucs_status_string(status));
+  absl::Cleanup give_back = [&rkey] { ucp_rkey_destroy(rkey); };
+  void* address = nullptr;
+  status = ucp_rkey_ptr(rkey, header.address, &address);
+  if (status != UCS_OK) return Unreachable(ucs_status_string(status));
+  auto* const data = static_cast<std::byte*>(address);
+  uint64_t proof = 0;
+  if (!ReadCarefully(data + header.size, &proof) || proof != header.proof) {
+    return Unreachable("something else is mapped there");
+  }
+  std::move(give_back).Cancel();
+  return std::make_unique<PeerRegion>(rkey, absl::MakeSpan(data, header.size), std::string(key));
+}
+
+}  // namespace rz

@@ -1,0 +1,30 @@
+// Shared regions over UCX: allocated by its POSIX shared memory (mode 0600, unlinked at creation),
+// mapped by a peer through a remote key.
+//
+// UCX attaches through /proc/PID/fd, so ranks that do not share a PID namespace cannot, and might
+// even find another process there: a region ends with a random number, which its key names too, and
+// which is read in a way that survives a wrong mapping.
+#ifndef RINGZERO_RUNTIME_TRANSPORT_UCX_UCX_SHARED_MEMORY_H_
+#define RINGZERO_RUNTIME_TRANSPORT_UCX_UCX_SHARED_MEMORY_H_
+
+#include <ucp/api/ucp.h>
+
+#include <cstddef>
+#include <memory>
+#include <string_view>
+
+#include "absl/status/statusor.h"
+#include "runtime/transport/transport.h"
+
+namespace rz {
+
+// Errors as Transport::AllocateShared. The context outlives the region.
+absl::StatusOr<std::unique_ptr<SharedMemory>> AllocateUcxShared(ucp_context_h context,
+                                                                size_t bytes);
+
+// The peer's region, reached over `endpoint`. Errors as Transport::MapShared.
+absl::StatusOr<std::unique_ptr<SharedMemory>> MapUcxShared(ucp_ep_h endpoint, std::string_view key);
+
+}  // namespace rz
+
+#endif  // RINGZERO_RUNTIME_TRANSPORT_UCX_UCX_SHARED_MEMORY_H_

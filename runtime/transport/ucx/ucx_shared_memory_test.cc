@@ -1,0 +1,84 @@
+#include "runtime/transport/ucx/ucx_shared_memory.h"
+
+#include <atomic>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "gmock/gmock.h"
+#include "runtime/base/clock.h"
+#include "runtime/base/status_matchers.h"
+#include "runtime/transport/conformance/shared_memory.h"
+#include "runtime/transport/ucx/ucx_transport.h"
+
+namespace rz {
+namespace {
+
+using ::rz::testing::StatusIs;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+
+std::vector<std::unique_ptr<Transport>> Open(int world, UcxOptions::Transports transports) {
+  UcxOptions options;
+  options.transports = transports;
+  if (transports == UcxOptions::Transports::kTcp) options.net_device = "lo";
+  options.leave_timeout = absl::ZeroDuration();
+  std::vector<std::unique_ptr<Transport>> ranks;
+  std::vector<std::string> addresses;
+  for (int r = 0; r < world; ++r) {
+    auto transport = CreateUcxTransport(options);
+    EXPECT_OK(transport);
+    addresses.push_back((*transport)->LocalAddress());
+    ranks.push_back(*std::move(transport));
+  }
+  for (int r = 0; r < world; ++r) EXPECT_OK(ranks[r]->Connect(Rank(r), addresses, Epoch(1)));
+  return ranks;
+}
+
+TEST(UcxSharedMemoryTest, RanksOfOneHostSeeEachOthersMemory) {
+  const auto ranks = Open(3, UcxOptions::Transports::kAutomatic);
+  std::vector<Transport*> transports;
+  for (const auto& rank : ranks) transports.push_back(rank.get());
+  EXPECT_THAT(conformance::CheckSharedMemory(transports), IsEmpty());
+}
+
+TEST(UcxSharedMemoryTest, OverTcpMemoryIsNotReached) {
+  const auto ranks = Open(2, UcxOptions::Transports::kTcp);
+  ASSERT_OK_AND_ASSIGN(auto region, ranks[0]->AllocateShared(1));
+  EXPECT_THAT(ranks[1]->MapShared(Rank(0), region->key()),
+              StatusIs(absl::StatusCode::kUnavailable, HasSubstr("cannot be reached from here")));
+}
+
+TEST(UcxSharedMemoryTest, WhatIsMappedHasToProveItself) {
+  const auto ranks = Open(2, UcxOptions::Transports::kAutomatic);
+  ASSERT_OK_AND_ASSIGN(auto region, ranks[0]->AllocateShared(1));
+  std::string key = region->key();
+  constexpr size_t kProof = 24;
+  key[kProof] = static_cast<char>(key[kProof] ^ 1);
+  EXPECT_THAT(ranks[1]->MapShared(Rank(0), key),
+              StatusIs(absl::StatusCode::kUnavailable, HasSubstr("something else")));
+}
+
+TEST(UcxSharedMemoryTest, ADoorbellEndsAWait) {
+  for (auto transports : {UcxOptions::Transports::kAutomatic, UcxOptions::Transports::kTcp}) {
+    const auto ranks = Open(2, transports);
+    std::atomic<bool> woken{false};
+    // What moves both until their connection stands.
+    for (int i = 0; i < 1000; ++i) {
+      for (const auto& rank : ranks) rank->Progress();
+    }
+    std::thread sleeper([&] {
+      ranks[1]->WaitForEvent(Deadline::InfiniteFuture());
+      woken = true;
+    });
+    while (!woken) {
+      ranks[0]->RingDoorbell(Rank(1));
+      ranks[0]->Progress();
+    }
+    sleeper.join();
+  }
+}
+
+}  // namespace
+}  // namespace rz
