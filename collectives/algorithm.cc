@@ -137,6 +137,24 @@ constexpr AlgorithmTraits kTraits[] = {
      .cost = Plain<DisseminationBarrierCost>},
 };
 
+constexpr AlgorithmTraits kSharedTraits[] = {
+    {.collective = Collective::kAllReduce, .algorithm = kShared},
+    {.collective = Collective::kReduceScatter, .algorithm = kShared},
+    {.collective = Collective::kAllGather, .algorithm = kShared},
+    {.collective = Collective::kBroadcast, .algorithm = kShared, .one_block = true},
+    {.collective = Collective::kReduce, .algorithm = kShared},
+    {.collective = Collective::kAllToAll, .algorithm = kShared},
+    {.collective = Collective::kGather, .algorithm = kShared},
+    {.collective = Collective::kScatter, .algorithm = kShared},
+    {.collective = Collective::kBarrier, .algorithm = kShared},
+};
+
+const AlgorithmTraits& SharedTraitsOf(Collective collective) {
+  size_t at = 0;
+  while (kSharedTraits[at].collective != collective) ++at;
+  return kSharedTraits[at];
+}
+
 std::string Text(std::string_view view) { return std::string(view); }
 
 std::string Suggestion(std::string_view wrong, const std::vector<std::string>& known) {
@@ -171,6 +189,8 @@ absl::StatusOr<AlgorithmTraits> ParseToken(std::string_view token) {
     if (NameOf(traits.algorithm) == right) return traits;
     known.push_back(Text(NameOf(traits.algorithm)));
   }
+  if (right == NameOf(kShared)) return SharedTraitsOf(collective);
+  known.push_back(Text(NameOf(kShared)));
   return absl::InvalidArgumentError(absl::StrCat("algorithm token '", Text(token),
                                                  "': no algorithm '", Text(right), "' for ",
                                                  Text(left), "; ", Suggestion(right, known)));
@@ -180,8 +200,8 @@ absl::StatusOr<AlgorithmTraits> ParseToken(std::string_view token) {
 
 std::string_view NameOf(Algorithm algorithm) {
   constexpr std::string_view kNames[] = {
-      "ring",     "ring_wire", "pairwise",           "halving",      "bruck", "direct",
-      "binomial", "chain",     "scatter_all_gather", "dissemination"};
+      "ring",     "ring_wire", "pairwise",           "halving",       "bruck", "direct",
+      "binomial", "chain",     "scatter_all_gather", "dissemination", "shared"};
   return kNames[static_cast<size_t>(algorithm)];
 }
 
@@ -190,6 +210,7 @@ std::ostream& operator<<(std::ostream& os, Algorithm algorithm) { return os << N
 absl::Span<const AlgorithmTraits> AllAlgorithms() { return kTraits; }
 
 const AlgorithmTraits& TraitsOf(Collective collective, Algorithm algorithm) {
+  if (algorithm == kShared) return SharedTraitsOf(collective);
   size_t at = 0;
   while (kTraits[at].collective != collective || kTraits[at].algorithm != algorithm) ++at;
   return kTraits[at];
@@ -201,6 +222,7 @@ Format PartialsOf(Algorithm algorithm, DType dtype, NumericMode mode) {
     case kPairwise:
     case kBruck:
     case kDirect:
+    case kShared:
       return Format::kAccumulator;
     case kRing:
       return mode == NumericMode::kDeterministic ? Format::kAccumulator : Format::kWire;

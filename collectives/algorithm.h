@@ -4,6 +4,7 @@
 #define RINGZERO_COLLECTIVES_ALGORITHM_H_
 
 #include <array>
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <ostream>
@@ -31,7 +32,10 @@ enum class Algorithm : uint8_t {
   kChain,     // pipeline from rank to rank
   kScatterAllGather,  // the root scatters, a ring gathers
   kDissemination,     // of signals
+  kShared,            // loads and stores, among ranks that share memory
 };
+
+inline constexpr size_t kAlgorithmCount = 11;
 
 std::string_view NameOf(Algorithm algorithm);  // "ring", "ring_wire", ...
 std::ostream& operator<<(std::ostream& os, Algorithm algorithm);
@@ -52,13 +56,16 @@ struct AlgorithmTraits {
   bool equal_blocks = false;
   Footprint footprint = Footprint::kConstant;
 
+  // Null: it has no schedule, and needs memory that all ranks share (shared/).
   ScheduleCost (*cost)(int32_t world, Format partials) = nullptr;
+
+  bool needs_shared_memory() const { return cost == nullptr; }
 };
 
-// All of them, those of one collective next to each other.
+// All that have schedules, those of one collective next to each other.
 absl::Span<const AlgorithmTraits> AllAlgorithms();
 
-// Of a pair that is in the table.
+// Of kShared, which every collective has, or of a pair among AllAlgorithms.
 const AlgorithmTraits& TraitsOf(Collective collective, Algorithm algorithm);
 
 // Format in which partial sums are kept. Where a dtype is its own accumulator there is only one.

@@ -40,13 +40,28 @@ uint32_t CallGuard::Begin(CallDescriptor call) {
   const CallHashes hashes = HashesOf(call);
   history_ = hashes.history_after;
   if (recorder_ != nullptr) recorder_->Start(call);
-  if (channel_ == nullptr) return 0;
-  channel_->BeginCall(call);
+  if (shared_ != nullptr) {
+    shared_->BeginCall(call, history_);
+  } else if (channel_ != nullptr) {
+    channel_->BeginCall(call);
+  } else {
+    return 0;
+  }
   return hashes.fingerprint;
 }
 
 void CallGuard::End() {
-  if (channel_ != nullptr) channel_->EndCall();
+  if (shared_ != nullptr) {
+    shared_->EndCall();
+  } else if (channel_ != nullptr) {
+    channel_->EndCall();
+  }
+}
+
+const absl::Status& CallGuard::verdict() const {
+  static const auto& ok = *new absl::Status;
+  if (shared_ != nullptr) return shared_->verdict();
+  return channel_ == nullptr ? ok : channel_->verdict();
 }
 
 void CallGuard::OnFinished(int64_t number, bool ok) {
@@ -54,34 +69,39 @@ void CallGuard::OnFinished(int64_t number, bool ok) {
 }
 
 absl::Status CallGuard::Judge(const absl::Status& trouble) {
-  const bool has_verdict = channel_ != nullptr && !channel_->verdict().ok();
+  const bool has_verdict = !verdict().ok();
   if (trouble_.ok()) {
     trouble_ = trouble;
-    if (trouble_.ok() && channel_ != nullptr) trouble_ = channel_->failure();
+    if (trouble_.ok() && channel_ != nullptr && shared_ == nullptr) trouble_ = channel_->failure();
   }
-  if (!has_verdict && trouble_.ok()) return absl::OkStatus();
+  if (!has_verdict && trouble_.ok()) [[likely]]
+    return absl::OkStatus();
+  if (shared_ != nullptr) {
+    // Whatever the others have called stands in their memory.
+    shared_->LookAhead();
+    return pending_failure();
+  }
   if (channel_ == nullptr) return trouble_;
-  if (has_verdict && channel_->verdict_is_out()) return channel_->verdict();
+  if (has_verdict && channel_->verdict_is_out()) return verdict();
   if (!decision_deadline_.has_value()) {
     decision_deadline_ = Deadline::After(*options_.clock, kVerdictWait);
   }
   return decision_deadline_->HasPassed(*options_.clock) ? pending_failure() : absl::OkStatus();
 }
 
-absl::Status CallGuard::pending_failure() const {
-  if (channel_ != nullptr && !channel_->verdict().ok()) return channel_->verdict();
-  return trouble_;
-}
+absl::Status CallGuard::pending_failure() const { return verdict().ok() ? trouble_ : verdict(); }
 
 Deadline CallGuard::decision_deadline() const {
   return decision_deadline_.value_or(Deadline::InfiniteFuture());
 }
 
 std::string CallGuard::DescribeNeighbours() const {
+  if (shared_ != nullptr) return shared_->DescribePeers();
   return channel_ == nullptr ? "" : channel_->DescribeNeighbours();
 }
 
 bool CallGuard::caught_up() const {
+  if (shared_ != nullptr) return shared_->published();
   return channel_ == nullptr || channel_->caught_up() || channel_->lost_a_neighbour();
 }
 

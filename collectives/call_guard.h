@@ -27,6 +27,7 @@
 #include "collectives/flight/flight_recorder.h"
 #include "collectives/flight/flight_signal.h"
 #include "collectives/group.h"
+#include "collectives/shared/shared_exchange.h"
 #include "runtime/base/clock.h"
 #include "runtime/transport/transport.h"
 
@@ -48,6 +49,13 @@ class CallGuard {
             const CallGuardOptions& options);
   ~CallGuard();
 
+  // From the next call on, calls are compared through shared memory; the exchange outlives the
+  // guard.
+  void UseSharedMemory(SharedExchange* exchange) {
+    shared_ = exchange;
+    shared_from_ = call_.number;
+  }
+
   // The next call, of which everything but number and history is filled in. Its messages leave with
   // End. Returns the call's fingerprint, for the tags of its lanes.
   uint32_t Begin(CallDescriptor call);
@@ -59,7 +67,10 @@ class CallGuard {
   void OnFinished(int64_t number, bool ok);
 
   // As far as the neighbours are concerned, operation `number` may end.
-  bool MayEnd(int64_t number) const { return channel_ == nullptr || channel_->MayEnd(number); }
+  bool MayEnd(int64_t number) const {
+    if (shared_ != nullptr && number > shared_from_) return shared_->MayEnd(number);
+    return channel_ == nullptr || channel_->MayEnd(number);
+  }
 
   // What the communicator has to fail of now, OK: nothing. `trouble` is what went wrong with
   // transfers, if anything did.
@@ -69,6 +80,9 @@ class CallGuard {
   absl::Status pending_failure() const;
   // When Judge may change its mind by itself.
   Deadline decision_deadline() const;
+
+  // OK, or which ranks have made different calls.
+  const absl::Status& verdict() const;
 
   // Null where calls are not checked.
   ControlChannel* channel() { return channel_.get(); }
@@ -93,6 +107,8 @@ class CallGuard {
   const CallGuardOptions options_;
   const std::string job_;
   std::unique_ptr<ControlChannel> channel_;
+  SharedExchange* shared_ = nullptr;
+  int64_t shared_from_ = 0;  // the last call over the channel
   std::unique_ptr<FlightRecorder> recorder_;
   std::unique_ptr<FlightSignal> signal_;
 

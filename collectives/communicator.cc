@@ -1,5 +1,6 @@
 #include "collectives/communicator.h"
 
+#include <algorithm>
 #include <cstdlib>
 #include <utility>
 
@@ -7,6 +8,7 @@
 #include "collectives/communicator_ids.h"
 #include "collectives/communicator_impl.h"
 #include "collectives/limits.h"
+#include "collectives/shared/shared_limits.h"
 #include "runtime/base/log.h"
 #include "runtime/base/status_macros.h"
 
@@ -24,6 +26,12 @@ absl::Status CheckOptions(const Transport* transport, const CommunicatorOptions&
   if (options.lanes_in_flight < 1 || options.lanes_in_flight > kMaxLanesInFlight) {
     return absl::InvalidArgumentError(absl::StrCat("lanes_in_flight is ", options.lanes_in_flight,
                                                    ", allowed are 1 to ", kMaxLanesInFlight));
+  }
+  const size_t least_slot = static_cast<size_t>(transport->world_size()) * kSharedAlignment;
+  if (options.shared_slot_bytes < least_slot) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("shared_slot_bytes is ", options.shared_slot_bytes, ", the least is ",
+                     least_slot, " for ", transport->world_size(), " ranks"));
   }
   if (options.id > kMaxCommunicatorId) {
     return absl::InvalidArgumentError(
@@ -74,7 +82,7 @@ Communicator::Impl::Impl(Transport* transport, Group group, CommunicatorOptions 
 // Memory that the transport still holds must not be freed: it is given time to let go, and what it
 // does not let go of stays allocated for good.
 Communicator::Impl::~Impl() {
-  if (idle() && !executor_->failed()) CatchUp();
+  if (quiet() && !executor_->failed()) CatchUp();
   if (!idle() || !guard_->idle()) Drain();
   executor_->set_on_finished(nullptr);
   if (!guard_->idle() || !idle()) {
@@ -83,6 +91,7 @@ Communicator::Impl::~Impl() {
     static_cast<void>(guard_.release());
     static_cast<void>(executor_.release());
     static_cast<void>(messages_.release());
+    static_cast<void>(shared_.release());
     for (auto& pack : packs_) static_cast<void>(pack.release());
   }
   ReleaseCommunicatorId(transport_, options_.id);
@@ -100,12 +109,14 @@ void Communicator::Impl::CatchUp() {
   }
   if (executor_->failed()) return;
   guard_->Close();
+  if (shared_ != nullptr) shared_->Close();
   // Where nobody moves the peers (a simulation), waiting does not help: then idle polls are
   // counted.
-  for (int idle = 0; waits(guard_->idle()) && idle < kMostIdlePolls;) {
+  const auto let_go = [this] { return guard_->idle() && idle(); };
+  for (int idle_polls = 0; waits(let_go()) && idle_polls < kMostIdlePolls;) {
     if (Poll() > 0) continue;
-    ++idle;
-    if (waits(guard_->idle())) transport_->WaitForEvent(deadline);
+    ++idle_polls;
+    if (waits(let_go())) transport_->WaitForEvent(deadline);
   }
 }
 
@@ -134,8 +145,14 @@ absl::Status Communicator::Impl::status() const {
   return guard_->pending_failure();
 }
 
-const absl::Status& Communicator::Impl::trouble() const {
-  return executor_->trouble().ok() ? messages_->failure() : executor_->trouble();
+bool Communicator::Impl::quiet() const {
+  return executor_->idle() && messages_->idle() && (shared_ == nullptr || shared_->engine().idle());
+}
+
+absl::Status Communicator::Impl::trouble() const {
+  if (!executor_->trouble().ok()) return executor_->trouble();
+  if (!messages_->failure().ok() || shared_ == nullptr) return messages_->failure();
+  return shared_->trouble();
 }
 
 // What is told to a caller is final: it must not be the echo of what is about to come.
@@ -153,12 +170,26 @@ void Communicator::Impl::Fail(const absl::Status& cause) {
   executor_->Fail(cause);
 }
 
+int64_t Communicator::Impl::FirstRunning(int64_t first, int64_t last) const {
+  const int64_t by_messages = executor_->FirstRunning(first, last);
+  return shared_ == nullptr ? by_messages
+                            : std::min(by_messages, shared_->engine().FirstRunning(first, last));
+}
+
 void Communicator::Impl::RecordPosition(int64_t number) {
-  guard_->SetPosition(number, executor_->PositionOf(number));
+  const bool is_shared = shared_ != nullptr && !shared_->engine().AreDone(number, number);
+  guard_->SetPosition(
+      number, is_shared ? shared_->engine().PositionOf(number) : executor_->PositionOf(number));
 }
 
 int Communicator::Impl::Poll() {
-  const int moved = executor_->Poll();
+  int moved = shared_ == nullptr ? 0 : shared_->Poll();
+  const bool transport_waits = executor_->idle() && messages_->idle() && shared_ != nullptr &&
+                               ++polls_without_transport_ < kPollsBeforeTransport;
+  if (!transport_waits) {
+    polls_without_transport_ = 0;
+    moved += executor_->Poll();
+  }
   // Two sides of a message that differ are their own cause.
   if (!messages_->failure().ok() && absl::IsFailedPrecondition(messages_->failure())) {
     Fail(messages_->failure());
@@ -171,11 +202,12 @@ int Communicator::Impl::Poll() {
     if (moved > 0) {
       fruitless_polls_ = 0;
     } else if (++fruitless_polls_ == kPollsBeforePosition) {
-      RecordPosition(executor_->FirstRunning(1, guard_->last()));
+      RecordPosition(FirstRunning(1, guard_->last()));
     }
     return moved;
   }
   messages_->Fail(executor_->failure());
+  if (shared_ != nullptr) shared_->engine().Fail(executor_->failure());
   if (!record_written_) {
     record_written_ = true;
     guard_->WriteRecord(executor_->failure());
@@ -191,6 +223,8 @@ bool Communicator::Impl::IsDone(const Operation& operation) const {
   return operation.kind_ == Operation::Kind::kMessage
              ? messages_->IsDone(operation.first_)
              : executor_->AreDone(operation.first_, operation.last_) &&
+                   (shared_ == nullptr ||
+                    shared_->engine().AreDone(operation.first_, operation.last_)) &&
                    (executor_->failed() || guard_->MayEnd(operation.last_));
 }
 
@@ -198,7 +232,17 @@ absl::Status Communicator::Impl::ResultOf(const Operation& operation) const {
   if (operation.kind_ == Operation::Kind::kMessage) return messages_->ResultOf(operation.first_);
   // Its data was complete, but not yet known to be right.
   if (executor_->failed() && !guard_->MayEnd(operation.last_)) return executor_->failure();
+  if (shared_ != nullptr && shared_->engine().HasFailed(operation.first_, operation.last_)) {
+    return executor_->failure();
+  }
   return executor_->ResultOf(operation.first_, operation.last_);
+}
+
+std::string Communicator::Impl::DescribeWait(int64_t number) const {
+  if (shared_ != nullptr && !shared_->engine().AreDone(number, number)) {
+    return shared_->engine().DescribeWait(number);
+  }
+  return executor_->IsDone(number) ? "its data is here" : executor_->DescribeWait(number);
 }
 
 absl::Status Communicator::Impl::DeadlineError(const Operation& operation,
@@ -209,9 +253,11 @@ absl::Status Communicator::Impl::DeadlineError(const Operation& operation,
     what = messages_->Describe(operation.first_);
     wait = "the other side has not come";
   } else {
-    const int64_t number = executor_->FirstRunning(operation.first_, operation.last_);
-    what = executor_->DescribeOperation(number);
-    wait = executor_->IsDone(number) ? "its data is here" : executor_->DescribeWait(number);
+    const int64_t number = FirstRunning(operation.first_, operation.last_);
+    const bool is_shared = shared_ != nullptr && !shared_->engine().AreDone(number, number);
+    what = is_shared ? shared_->engine().DescribeOperation(number)
+                     : executor_->DescribeOperation(number);
+    wait = DescribeWait(number);
     const std::string neighbours = guard_->DescribeNeighbours();
     if (!neighbours.empty()) absl::StrAppend(&wait, "; ", neighbours);
   }
@@ -220,7 +266,25 @@ absl::Status Communicator::Impl::DeadlineError(const Operation& operation,
       "; ", wait, ". Look there for the rank that is late"));
 }
 
+bool Communicator::Impl::WaitBriefly(const Operation& operation) {
+  if (shared_ == nullptr) return false;
+  for (int i = 0; i < kBriefPolls; ++i) {
+    if (IsDone(operation)) return true;
+    Poll();
+  }
+  return false;
+}
+
+void Communicator::Impl::WaitForMovement(Deadline deadline) {
+  if (shared_ != nullptr) {
+    shared_->Wait(deadline);
+  } else {
+    transport_->WaitForEvent(deadline);
+  }
+}
+
 absl::Status Communicator::Impl::Wait(const Operation& operation, absl::Duration timeout) {
+  if (WaitBriefly(operation)) return ResultOf(operation);
   const Deadline deadline = Deadline::After(*options_.clock, timeout);
   while (!IsDone(operation)) {
     if (Poll() > 0 || IsDone(operation)) continue;
@@ -232,9 +296,9 @@ absl::Status Communicator::Impl::Wait(const Operation& operation, absl::Duration
       Fail(DeadlineError(operation, timeout));
     } else {
       if (operation.kind_ != Operation::Kind::kMessage) {
-        RecordPosition(executor_->FirstRunning(operation.first_, operation.last_));
+        RecordPosition(FirstRunning(operation.first_, operation.last_));
       }
-      transport_->WaitForEvent(deadline);
+      WaitForMovement(deadline);
     }
   }
   return ResultOf(operation);
@@ -260,6 +324,7 @@ Communicator::~Communicator() = default;
 
 Rank Communicator::rank() const { return impl_->group().rank(); }
 int Communicator::world_size() const { return impl_->group().size(); }
+bool Communicator::shares_memory() const { return impl_->shares_memory(); }
 
 void Communicator::Abort(absl::Status cause) { impl_->executor().RequestAbort(cause); }
 

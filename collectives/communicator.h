@@ -62,6 +62,10 @@ struct CommunicatorOptions {
   // Lanes of one operation that may be under way together: 1 .. 64.
   int lanes_in_flight = 4;
 
+  // A slot of shared memory, of which a rank has eight (see StartShareMemory): at least 64 a rank.
+  // All ranks give the same.
+  size_t shared_slot_bytes = size_t{256} << 10;
+
   // Distinguishes communicators over the same transport: 0 .. 255.
   uint32_t id = 0;
 
@@ -83,6 +87,7 @@ struct CommunicatorOptions {
 struct FlightRecord;
 
 class Operation;
+class ShareOperation;
 class SplitOperation;
 
 class Communicator {
@@ -168,6 +173,17 @@ class Communicator {
   absl::StatusOr<Operation> StartSend(const void* buffer, int64_t count, DType dtype, Rank peer);
   absl::StatusOr<Operation> StartRecv(void* buffer, int64_t count, DType dtype, Rank peer);
 
+  // Lets the ranks work through memory they share, where all of them are on one host: from then on
+  // collectives are loads and stores, and nothing travels (but all_to_all_v, messages, and what
+  // `algorithms` asks for). Where they are not, nothing changes. A collective call, while no
+  // operation is under way; only Poll and Wait of what it returns until it is finished. Scratch of
+  // shared_slot_bytes * 8 and some pages is allocated a rank.
+  //   FailedPrecondition  an operation is under way, or the ranks share memory already
+  //   otherwise           the first cause of failure
+  absl::StatusOr<ShareOperation> StartShareMemory();
+  absl::Status ShareMemory();
+  bool shares_memory() const;
+
   // Splits the ranks into new communicators over the same transport: one for each colour >= 0, its
   // ranks in the order of (key, rank here), options as here. A collective call. One split a
   // transport at a time. The new communicator shares the transport and its fate: whichever of them
@@ -229,6 +245,7 @@ class Communicator {
 
  private:
   friend class Operation;
+  friend class ShareOperation;
   friend class SplitOperation;
   class Impl;
   explicit Communicator(std::unique_ptr<Impl> impl);
@@ -258,6 +275,7 @@ class Operation {
 
  private:
   friend class Communicator;
+  friend class ShareOperation;
   friend class SplitOperation;
   enum class Kind : uint8_t { kCollectives, kMessage };
   Operation(Communicator::Impl* communicator, Kind kind, int64_t first, int64_t last)
@@ -267,6 +285,27 @@ class Operation {
   Kind kind_;
   int64_t first_;  // numbers of what it is made of; none where last_ < first_
   int64_t last_;
+};
+
+// Ranks on their way to sharing memory. Movable; its communicator outlives it.
+class ShareOperation {
+ public:
+  ShareOperation(ShareOperation&&) noexcept;
+  ShareOperation& operator=(ShareOperation&&) noexcept;
+  ~ShareOperation();
+
+  // As Operation.
+  bool Poll();
+  absl::Status Wait();
+
+  // Once done: whether they share memory now. Called once.
+  absl::StatusOr<bool> Finish();
+
+ private:
+  friend class Communicator;
+  struct State;
+  explicit ShareOperation(std::unique_ptr<State> state);
+  std::unique_ptr<State> state_;
 };
 
 // A split under way. Movable; its communicator outlives it.

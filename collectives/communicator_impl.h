@@ -26,6 +26,7 @@
 #include "collectives/point_to_point.h"
 #include "collectives/schedule_cache.h"
 #include "collectives/selection.h"
+#include "collectives/shared/shared_link.h"
 
 namespace rz {
 
@@ -42,9 +43,14 @@ class Communicator::Impl final : private ControlListener {
   const Group& group() const { return group_; }
   const CommunicatorOptions& options() const { return options_; }
   const Selector& selector() const { return selector_; }
+  Selector& selector() { return selector_; }
   Executor& executor() { return *executor_; }
   const CallGuard& guard() const { return *guard_; }
   const WireCounters& wire_counters();
+
+  bool shares_memory() const { return shared_ != nullptr; }
+  // Nothing is under way, and all ranks do this after the same calls.
+  void UseSharedMemory(std::unique_ptr<SharedArea> area);
 
   absl::StatusOr<Operation> Start(const Call& call);
   absl::StatusOr<Operation> StartGroup(absl::Span<const Call> calls);
@@ -52,6 +58,8 @@ class Communicator::Impl final : private ControlListener {
                                          Rank peer);
 
   int Poll();
+  // No operation of this communicator is under way.
+  bool quiet() const;
   bool IsDone(const Operation& operation) const;
   absl::Status ResultOf(const Operation& operation) const;
   absl::Status Wait(const Operation& operation, absl::Duration timeout);
@@ -73,6 +81,7 @@ class Communicator::Impl final : private ControlListener {
   absl::StatusOr<Plan> MakePlan(const Call& call);
   absl::StatusOr<Plan> MakePlan(const Call& call, Algorithm algorithm);
   void SetLayouts(const Call& call, const AlgorithmTraits& traits, Plan& plan);
+  void SetSharedLayout(const Call& call, Plan& plan);
 
   int64_t Begin(const Call& call, const Plan& plan, absl::Span<const Call> packed = {});
   CallDescriptor Describe(const Call& call, const Plan& plan, absl::Span<const Call> packed) const;
@@ -89,13 +98,21 @@ class Communicator::Impl final : private ControlListener {
   void OnVerdict() override { executor_->Suspend(); }
 
   // The first thing that went wrong with a transfer.
-  const absl::Status& trouble() const;
+  absl::Status trouble() const;
   // OK, or the reason why nothing may start; waits for it where it is about to be known.
   absl::Status CheckUsable();
   void Fail(const absl::Status& cause);
   void RecordPosition(int64_t number);
 
-  bool idle() const { return executor_->idle() && messages_->idle(); }
+  bool idle() const {
+    return executor_->idle() && messages_->idle() && (shared_ == nullptr || shared_->idle());
+  }
+  // The first of these operations that is not done, or `last`.
+  int64_t FirstRunning(int64_t first, int64_t last) const;
+  std::string DescribeWait(int64_t number) const;
+  // Polls shared memory alone for a moment: a call of few bytes is over before the clock is read.
+  bool WaitBriefly(const Operation& operation);
+  void WaitForMovement(Deadline deadline);
   absl::Status DeadlineError(const Operation& operation, absl::Duration timeout) const;
   Deadline DrainDeadline();
   void Drain();
@@ -105,11 +122,13 @@ class Communicator::Impl final : private ControlListener {
   Transport* const transport_;
   const Group group_;
   const CommunicatorOptions options_;
-  const Selector selector_;
+  Selector selector_;
   ScheduleCache schedules_;
   std::unique_ptr<CallGuard> guard_;
   std::unique_ptr<Executor> executor_;
   std::unique_ptr<PointToPoint> messages_;
+  std::unique_ptr<SharedLink> shared_;  // null: ranks talk by messages alone
+  int polls_without_transport_ = 0;
   std::vector<std::unique_ptr<Pack>> packs_;
   std::vector<Algorithm> group_algorithms_;  // of the calls of the group that is starting
   std::vector<int64_t> offsets_;

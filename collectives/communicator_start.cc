@@ -12,6 +12,7 @@
 #include "collectives/communicator_impl.h"
 #include "collectives/kernels/reduce_kernel.h"
 #include "collectives/limits.h"
+#include "collectives/shared/shared_work.h"
 #include "runtime/base/status_macros.h"
 
 namespace rz {
@@ -47,6 +48,7 @@ void Communicator::Impl::SetLayouts(const Call& call, const AlgorithmTraits& tra
   const int64_t slice =
       traits.unsliced ? LaneLayout::kUnsliced : selector_.SliceElements(traits, call.dtype);
   plan.output_lanes.reset();
+  if (traits.needs_shared_memory()) return SetSharedLayout(call, plan);
   if (call.collective == Collective::kBarrier) {  // one lane, whose signals carry no element
     plan.lanes = LaneLayout(ChunkLayout(1, 1, 0), 1);
   } else if (call.has_counts) {
@@ -62,6 +64,26 @@ void Communicator::Impl::SetLayouts(const Call& call, const AlgorithmTraits& tra
   } else {
     plan.lanes = LaneLayout(ChunkLayout(call.count, world, call.options.tile_chunk), slice);
   }
+}
+
+void Communicator::Impl::SetSharedLayout(const Call& call, Plan& plan) {
+  const int world = group_.size();
+  const auto cut = [&](int64_t slice) {
+    if (call.has_counts) {
+      plan.lanes = LaneLayout(offsets_, slice);
+    } else if (call.collective == Collective::kBroadcast) {
+      plan.lanes = LaneLayout(ChunkLayout(call.count, 1, 0), slice);
+    } else {
+      const int64_t count = call.collective == Collective::kBarrier    ? 0
+                            : call.collective == Collective::kAllToAll ? call.count * world
+                                                                       : call.count;
+      plan.lanes = LaneLayout(ChunkLayout(count, world, call.options.tile_chunk), slice);
+    }
+  };
+  if (call.has_counts) SetOffsets(call.counts, offsets_);
+  cut(LaneLayout::kUnsliced);
+  const int64_t slice = SharedWork::SliceElements(plan, world, options_.shared_slot_bytes);
+  if (slice < plan.lanes.largest_block()) cut(slice);
 }
 
 absl::StatusOr<Plan> Communicator::Impl::MakePlan(const Call& call) {
@@ -84,6 +106,7 @@ absl::StatusOr<Plan> Communicator::Impl::MakePlan(const Call& call, Algorithm al
     plan.arithmetic.premul = call.options.premul;
   }
   SetLayouts(call, TraitsOf(call.collective, algorithm), plan);
+  if (algorithm == Algorithm::kShared) return plan;
   const Format partials = PartialsOf(algorithm, call.dtype, ModeOf(call.options));
   plan.schedule = schedules_.Get(call.collective, algorithm, partials, call.root);
   return plan;
@@ -118,7 +141,11 @@ int64_t Communicator::Impl::Begin(const Call& call, const Plan& plan,
                                   absl::Span<const Call> packed) {
   const uint32_t fingerprint = guard_->Begin(Describe(call, plan, packed));
   const int64_t number = guard_->last();
-  executor_->Start(number, plan, call.send, call.recv, fingerprint);
+  if (plan.algorithm == Algorithm::kShared) {
+    shared_->engine().Start(number, plan, call.send, call.recv);
+  } else {
+    executor_->Start(number, plan, call.send, call.recv, fingerprint);
+  }
   guard_->End();
   return number;
 }

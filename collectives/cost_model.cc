@@ -35,6 +35,11 @@ constexpr CostConstants kNetworked = {.alpha_ns = 36'500,
                                       .copy_ns = 0.018,
                                       .step_ns = 60};
 
+// Through shared memory: until another core sees a store, and a byte read that another core has
+// written (30 to 40 GB/s on the same machine).
+constexpr double kFlagNs = 300;
+constexpr double kSharedReadNs = 0.03;
+
 }  // namespace
 
 std::string_view NameOf(LinkKind link) {
@@ -69,6 +74,41 @@ absl::Duration PredictTime(const ScheduleCost& cost, const CostShape& shape,
                                  (static_cast<double>(cost.reduced_blocks) * constants.gamma_ns +
                                   static_cast<double>(cost.copied_blocks) * constants.copy_ns);
   return absl::Nanoseconds(nanoseconds);
+}
+
+absl::Duration PredictSharedTime(Collective collective, int world, int64_t block_bytes) {
+  // Blocks a rank copies into slots, reads of others, and adds.
+  const double others = world - 1;
+  double copied = 1;
+  double read = others;
+  double added = 0;
+  switch (collective) {
+    case Collective::kBarrier:
+      return absl::Nanoseconds(kFlagNs);
+    case Collective::kReduceScatter:
+      copied = others;
+      added = others;
+      break;
+    case Collective::kAllReduce:
+    case Collective::kReduce:
+      copied = world;
+      read = 2 * others;
+      added = others;
+      break;
+    case Collective::kAllToAll:
+    case Collective::kScatter:
+      copied = others;
+      break;
+    case Collective::kBroadcast:
+      read = 1;
+      break;
+    case Collective::kAllGather:
+    case Collective::kGather:
+      break;
+  }
+  const double per_byte =
+      copied * kShared.copy_ns + read * kSharedReadNs + added * kShared.gamma_ns;
+  return absl::Nanoseconds(2 * kFlagNs + static_cast<double>(block_bytes) * per_byte);
 }
 
 }  // namespace rz

@@ -12,6 +12,7 @@
 #include <string_view>
 
 #include "absl/time/time.h"
+#include "collectives/collective.h"
 #include "collectives/schedule/schedule_cost.h"
 
 namespace rz {
@@ -46,6 +47,9 @@ struct CostShape {
 
 absl::Duration PredictTime(const ScheduleCost& cost, const CostShape& shape,
                            const CostConstants& constants);
+
+// The same for ranks that work through memory they share, whose blocks have `block_bytes` each.
+absl::Duration PredictSharedTime(Collective collective, int world, int64_t block_bytes);
 
 }  // namespace rz
 

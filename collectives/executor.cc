@@ -89,7 +89,7 @@ void Executor::Start(int64_t number, const Plan& plan, const void* input, void* 
 int Executor::Poll() {
   const int completions = transport_->Progress();
   if (abort_requested()) Fail(abort_cause());
-  if (!transfer_failure_.ok() && channel_ == nullptr) Fail(transfer_failure_);
+  if (!transfer_failure_.ok() && !owner_judges_) Fail(transfer_failure_);
   advancing_.swap(ready_);
   for (int slot : advancing_) AdvanceLane(slot);
   advancing_.clear();
@@ -383,7 +383,7 @@ absl::Status Executor::ResolveAwaited(int slot_index, size_t transfer_index) {
 }
 
 void Executor::OnTrouble(const absl::Status& status) {
-  if (channel_ == nullptr) {
+  if (!owner_judges_) {
     Fail(status);
     return;
   }
@@ -403,7 +403,7 @@ void Executor::OnComplete(uint64_t token, const absl::Status& status, size_t byt
   if (!status.ok() || bytes != transfer.bytes) {
     transfer_failure_ =
         InContext(slot, transfer_index, status.ok() ? WrongLength(bytes, transfer.bytes) : status);
-    suspended_ = channel_ != nullptr;
+    suspended_ = owner_judges_;
   } else if (slot.pending == 0) {
     ready_.push_back(slot_index);
   }

@@ -51,7 +51,16 @@ class Executor final : public CompletionSink {
   // travels with the call's descriptor where it can, and nothing of lane 0 is taken from a
   // neighbour that has not been heard to make the same call. Then a transfer that fails stops the
   // lanes, and the owner decides of what to Fail: see trouble().
-  void UseChannel(ControlChannel* channel) { channel_ = channel; }
+  void UseChannel(ControlChannel* channel) {
+    channel_ = channel;
+    owner_judges_ = channel != nullptr;
+  }
+
+  // From the next operation on calls are compared otherwise: nothing travels with them.
+  void LeaveChannel() {
+    channel_ = nullptr;
+    owner_judges_ = true;
+  }
 
   // Starts operation `number` (greater than all before). The executor has not failed. Schedule and
   // buffers stay until the operation is done; the plan's offsets need not. `fingerprint` is that of
@@ -195,6 +204,7 @@ class Executor final : public CompletionSink {
   int pending_ = 0;             // transfers the transport holds
 
   ControlChannel* channel_ = nullptr;
+  bool owner_judges_ = false;  // of what to Fail
   bool suspended_ = false;
   std::vector<int> awaiting_;  // slots with transfers that await calls
 

@@ -67,6 +67,9 @@ absl::Duration Selector::Predict(const AlgorithmTraits& traits, const Request& r
   if (request.tile_chunk > 0 && !traits.one_block) in_tile = std::min(block, request.tile_chunk);
   const int64_t slice =
       traits.unsliced ? in_tile : std::min(in_tile, SliceElements(traits, request.dtype));
+  if (traits.needs_shared_memory()) {
+    return PredictSharedTime(request.collective, world_, block * size);
+  }
   const Format partials = PartialsOf(traits.algorithm, request.dtype, request.mode);
   CostShape shape;
   shape.block_bytes = block * size;
@@ -77,7 +80,18 @@ absl::Duration Selector::Predict(const AlgorithmTraits& traits, const Request& r
   return PredictTime(traits.cost(world_, partials), shape, ConstantsOf(link_));
 }
 
+void Selector::ShareMemory() {
+  shares_memory_ = true;
+  remembered_ = {};
+}
+
 std::string_view Selector::WhyNot(const AlgorithmTraits& traits, const Request& request) const {
+  if (traits.needs_shared_memory()) {
+    if (!shares_memory_) return "the ranks do not share memory";
+    if (request.collective == Collective::kAllToAll && request.has_counts) {
+      return "each rank has counts of its own";
+    }
+  }
   if (traits.equal_blocks && request.has_counts) {
     return "it needs blocks of one length, and a v variant has any";
   }
@@ -110,7 +124,7 @@ std::string_view Selector::WhyNotChosen(const AlgorithmTraits& traits,
 
 absl::StatusOr<Algorithm> Selector::Choose(const Request& request) const {
   const std::optional<Algorithm>& wanted = wanted_[static_cast<size_t>(request.collective)];
-  if (wanted.has_value()) {
+  if (wanted.has_value() && !(finding_out_ && *wanted == Algorithm::kShared)) {
     const AlgorithmTraits& traits = TraitsOf(request.collective, *wanted);
     RZ_RETURN_IF_ERROR(CheckMode(traits, request.mode));
     const std::string_view why_not = WhyNot(traits, request);
@@ -132,6 +146,8 @@ absl::StatusOr<Algorithm> Selector::Choose(const Request& request) const {
 }
 
 const AlgorithmTraits& Selector::Cheapest(const Request& request) const {
+  const AlgorithmTraits& shared = TraitsOf(request.collective, Algorithm::kShared);
+  if (WhyNot(shared, request).empty()) return shared;
   const AlgorithmTraits* best = nullptr;
   absl::Duration least;
   for (const AlgorithmTraits& traits : AllAlgorithms()) {
@@ -160,7 +176,8 @@ std::string Selector::Describe(Collective collective, DType dtype, NumericMode m
     const std::string type(NameOf(dtype));
     const std::string sums(NameOf(wide ? AccumulatorOf(dtype) : dtype));
     const bool inputs_travel = algorithm == Algorithm::kPairwise ||
-                               algorithm == Algorithm::kBruck || algorithm == Algorithm::kDirect;
+                               algorithm == Algorithm::kBruck || algorithm == Algorithm::kDirect ||
+                               algorithm == Algorithm::kShared;
     absl::StrAppend(&text, " (",
                     inputs_travel ? absl::StrCat(type, " inputs, ", sums, " sums")
                                   : absl::StrCat(sums, " partial sums"));
@@ -170,21 +187,31 @@ std::string Selector::Describe(Collective collective, DType dtype, NumericMode m
   return absl::StrCat(text, " (", explained->reason, ")");
 }
 
+Candidate Selector::Consider(const AlgorithmTraits& traits, const Request& request) const {
+  Candidate candidate;
+  candidate.algorithm = traits.algorithm;
+  candidate.excluded = WhyNotChosen(traits, request);
+  candidate.predicted = Predict(traits, request);
+  return candidate;
+}
+
 absl::StatusOr<Explanation> Selector::Explain(const Request& request) const {
   RZ_ASSIGN_OR_RETURN(const Algorithm chosen, Choose(request));
   const bool wanted = wanted_[static_cast<size_t>(request.collective)].has_value();
   Explanation explanation;
   for (const AlgorithmTraits& traits : AllAlgorithms()) {
     if (traits.collective != request.collective) continue;
-    Candidate candidate;
-    candidate.algorithm = traits.algorithm;
-    candidate.chosen = traits.algorithm == chosen;
-    candidate.excluded = WhyNotChosen(traits, request);
-    candidate.predicted = Predict(traits, request);
-    explanation.candidates.push_back(candidate);
+    explanation.candidates.push_back(Consider(traits, request));
+    explanation.candidates.back().chosen = traits.algorithm == chosen;
+  }
+  if (shares_memory_) {
+    explanation.candidates.push_back(
+        Consider(TraitsOf(request.collective, Algorithm::kShared), request));
+    explanation.candidates.back().chosen = chosen == Algorithm::kShared;
   }
   std::stable_sort(explanation.candidates.begin(), explanation.candidates.end(), Cheaper);
-  explanation.reason = wanted ? "as asked for"
+  explanation.reason = wanted                         ? "as asked for"
+                       : chosen == Algorithm::kShared ? "the ranks share memory"
                        : explanation.candidates.size() == 1
                            ? "the only one"
                            : absl::StrCat("least predicted time over ", std::string(NameOf(link_)));

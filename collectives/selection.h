@@ -58,8 +58,16 @@ struct Explanation {
 // predictions.
 class Selector {
  public:
+  // Until ShareMemory, over messages alone.
   Selector(int world, size_t slice_bytes, LinkKind link, WantedAlgorithms wanted)
       : world_(world), slice_bytes_(slice_bytes), link_(link), wanted_(wanted) {}
+
+  // From here on the ranks share memory, all of them.
+  void ShareMemory();
+  bool shares_memory() const { return shares_memory_; }
+
+  // While the ranks find out whether they share memory, what asks for it is left to us.
+  void set_finding_out(bool finding_out) { finding_out_ = finding_out; }
 
   // Allocates nothing.
   //   InvalidArgument  the algorithm that is asked for cannot carry this call; the message names
@@ -90,11 +98,14 @@ class Selector {
   static constexpr size_t kRemembered = 16;
 
   const AlgorithmTraits& Cheapest(const Request& request) const;
+  Candidate Consider(const AlgorithmTraits& traits, const Request& request) const;
 
   int world_;
   size_t slice_bytes_;
   LinkKind link_;
   WantedAlgorithms wanted_;
+  bool shares_memory_ = false;
+  bool finding_out_ = false;
   mutable std::array<Remembered, kRemembered> remembered_;
   mutable size_t next_to_forget_ = 0;
 };

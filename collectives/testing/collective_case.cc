@@ -133,8 +133,9 @@ Request RequestOf(const CollectiveCase& call) {
   return request;
 }
 
-Sums SumsOf(const CollectiveCase& call, int world, const CommunicatorOptions& options) {
-  const Algorithm algorithm = AlgorithmOf(call, world, options);
+Sums SumsOf(const CollectiveCase& call, int world, const CommunicatorOptions& options,
+            bool shares_memory) {
+  const Algorithm algorithm = AlgorithmOf(call, world, options, shares_memory);
   const bool ring = algorithm == Algorithm::kRing || algorithm == Algorithm::kRingWire;
   if (!TraitsOf(call.collective, algorithm).canonical && !ring) return Sums::kAnyOrder;
   const bool rounds = PartialsOf(algorithm, call.dtype, call.mode) == Format::kWire;
@@ -208,8 +209,9 @@ struct Transaction {
   std::vector<Bytes> recv;
 };
 
-Transaction Reduction(const CollectiveCase& call, int world, const CommunicatorOptions& options) {
-  const Sums sums = SumsOf(call, world, options);
+Transaction Reduction(const CollectiveCase& call, int world, const CommunicatorOptions& options,
+                      bool shares_memory) {
+  const Sums sums = SumsOf(call, world, options, shares_memory);
   const Rounding rounding = sums == Sums::kEveryHop ? Rounding::kEveryHop : Rounding::kOnce;
   const int64_t count = call.has_counts ? RequestOf(call).count : call.count;
   const ChunkLayout layout(count, world, call.tile_chunk);
@@ -323,9 +325,11 @@ JobCase DrawJobCase(uint64_t seed, int world, int64_t largest_count) {
   return job;
 }
 
-Algorithm AlgorithmOf(const CollectiveCase& call, int world, const CommunicatorOptions& options) {
-  const Selector selector(world, options.slice_bytes, options.link,
-                          *ParseAlgorithms(options.algorithms, options.numeric_mode));
+Algorithm AlgorithmOf(const CollectiveCase& call, int world, const CommunicatorOptions& options,
+                      bool shares_memory) {
+  Selector selector(world, options.slice_bytes, options.link,
+                    *ParseAlgorithms(options.algorithms, options.numeric_mode));
+  if (shares_memory) selector.ShareMemory();
   return *selector.Choose(RequestOf(call));
 }
 
@@ -424,10 +428,11 @@ std::string RankCall::Check() const {
 }
 
 std::vector<std::unique_ptr<RankCall>> MakeRankCalls(const CollectiveCase& call, int world,
-                                                     const CommunicatorOptions& options) {
+                                                     const CommunicatorOptions& options,
+                                                     bool shares_memory) {
   Transaction transaction;
   if (IsReduction(call.collective)) {
-    transaction = Reduction(call, world, options);
+    transaction = Reduction(call, world, options, shares_memory);
   } else if (call.collective == Collective::kAllToAll) {
     transaction = Exchange(call, world);
   } else if (call.collective == Collective::kBarrier) {

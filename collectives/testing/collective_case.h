@@ -50,7 +50,8 @@ struct JobCase {
 JobCase DrawJobCase(uint64_t seed, int world, int64_t largest_count);
 
 // What carries the call between communicators with these options.
-Algorithm AlgorithmOf(const CollectiveCase& call, int world, const CommunicatorOptions& options);
+Algorithm AlgorithmOf(const CollectiveCase& call, int world, const CommunicatorOptions& options,
+                      bool shares_memory = false);
 
 // One rank's part: memory with guards around it, where its buffers lie, what must be there at the
 // end.
@@ -81,9 +82,10 @@ class RankCall {
 
 // Every rank's. `options` are the communicators': they say which algorithm is used, and with it
 // where sums round. Where the order of a sum is nobody's promise, inputs are such that any order
-// gives the same bits. `call` outlives the result.
+// gives the same bits. `call` outlives the result. Ranks that share memory choose otherwise.
 std::vector<std::unique_ptr<RankCall>> MakeRankCalls(const CollectiveCase& call, int world,
-                                                     const CommunicatorOptions& options);
+                                                     const CommunicatorOptions& options,
+                                                     bool shares_memory = false);
 
 }  // namespace rz::testing
 

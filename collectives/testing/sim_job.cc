@@ -19,6 +19,28 @@ SimJob::SimJob(int world_size, SimOptions sim, CommunicatorOptions options)
   }
 }
 
+absl::StatusOr<bool> SimJob::ShareMemory() {
+  std::vector<ShareOperation> shares;
+  std::vector<std::function<bool()>> ranks;
+  for (auto& communicator : communicators_) {
+    absl::StatusOr<ShareOperation> share = communicator->StartShareMemory();
+    if (!share.ok()) return share.status();
+    shares.push_back(*std::move(share));
+  }
+  for (ShareOperation& share : shares) {
+    ranks.push_back([&share] { return share.Poll(); });
+  }
+  const absl::Status run = world_.Run(ranks);
+  if (!run.ok()) return run;
+  bool shared = true;
+  for (ShareOperation& share : shares) {
+    const absl::StatusOr<bool> finished = share.Finish();
+    if (!finished.ok()) return finished.status();
+    shared &= *finished;
+  }
+  return shared;
+}
+
 bool SimJob::PollRank(int rank, int operations, const StartFunction& start) {
   RankProgress& progress = progress_[rank];
   const int started = static_cast<int>(progress.started.size());

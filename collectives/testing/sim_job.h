@@ -18,6 +18,9 @@ class SimJob {
   // The communicators' clock is the world's.
   SimJob(int world_size, SimOptions sim, CommunicatorOptions options);
 
+  // Lets the ranks share memory. Errors as Run; all ranks do, or none.
+  absl::StatusOr<bool> ShareMemory();
+
   SimWorld& world() { return world_; }
   Communicator& comm(int rank) { return *communicators_[rank]; }
   int size() const { return world_.world_size(); }

@@ -132,21 +132,25 @@ class Transport {
   // milliseconds, and at most a few seconds of progress where peers do not move. Any thread.
   virtual void Abort(absl::Status cause) = 0;
 
-  // Memory of this rank that peers may map: `bytes` >= 1, rounded up to pages.
+  // Memory of this rank that peers may map: `bytes` >= 1, rounded up to pages. A transport without
+  // a shared link has the three that follow as they are here.
   //   ResourceExhausted  the host has not enough of it; the message says where and how much
   //   Unimplemented      this transport shares no memory with anybody
-  virtual absl::StatusOr<std::unique_ptr<SharedMemory>> AllocateShared(size_t bytes) = 0;
+  virtual absl::StatusOr<std::unique_ptr<SharedMemory>> AllocateShared(size_t) {
+    return absl::UnimplementedError("this transport shares no memory");
+  }
 
   // The region of `peer` with this key, seen from here. Proved by reading what the peer has
   // written there: neither host names nor process ids say who shares memory.
   //   InvalidArgument  no such peer, or no key
   //   Unavailable      the peer's memory cannot be reached from here; the message says why
-  virtual absl::StatusOr<std::unique_ptr<SharedMemory>> MapShared(Rank peer,
-                                                                  std::string_view key) = 0;
+  virtual absl::StatusOr<std::unique_ptr<SharedMemory>> MapShared(Rank, std::string_view) {
+    return absl::UnavailableError("this transport shares no memory");
+  }
 
   // Makes a WaitForEvent of `peer` that is under way, or its next one, return. May do nothing where
   // the peer is gone.
-  virtual void RingDoorbell(Rank peer) = 0;
+  virtual void RingDoorbell(Rank) {}
 
   // What carries the bytes, for people: "ucx 1.13.1: posix, tcp" or "sim".
   virtual std::string Description() const = 0;

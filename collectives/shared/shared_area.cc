@@ -1,0 +1,59 @@
+#include "collectives/shared/shared_area.h"
+
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "runtime/base/status_macros.h"
+
+namespace rz {
+namespace {
+
+constexpr size_t kPage = 4096;
+constexpr size_t kHeaderBytes = (sizeof(SharedHeader) + kPage - 1) / kPage * kPage;
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<SharedArea>> SharedArea::Allocate(Transport* transport, Group group,
+                                                                 size_t slot_bytes) {
+  std::unique_ptr<SharedArea> area(new SharedArea(transport, std::move(group), slot_bytes));
+  RZ_ASSIGN_OR_RETURN(area->own_,
+                      transport->AllocateShared(kHeaderBytes + 2 * kSharedSlots * slot_bytes));
+  area->bases_.resize(static_cast<size_t>(area->world()));
+  area->bases_[static_cast<size_t>(area->rank())] = area->own_->bytes().data();
+  return area;
+}
+
+absl::Status SharedArea::Map(absl::Span<const std::string> keys) {
+  for (int r = 0; r < world(); ++r) {
+    if (r == rank()) continue;
+    auto region = transport_->MapShared(group_.ToTransport(Rank(r)), keys[static_cast<size_t>(r)]);
+    if (!region.ok()) {
+      return absl::Status(region.status().code(),
+                          absl::StrCat(group_.Describe(Rank(r)), ": ", region.status().message()));
+    }
+    if ((*region)->bytes().size() != own_->bytes().size()) {
+      return absl::UnavailableError(absl::StrCat(group_.Describe(Rank(r)), " shares ",
+                                                 (*region)->bytes().size(), " bytes, this rank ",
+                                                 own_->bytes().size()));
+    }
+    bases_[static_cast<size_t>(r)] = (*region)->bytes().data();
+    peers_.push_back(*std::move(region));
+  }
+  return absl::OkStatus();
+}
+
+std::byte* SharedArea::Slot(int rank, int64_t index) const {
+  return bases_[static_cast<size_t>(rank)] + kHeaderBytes +
+         static_cast<size_t>(index) * slot_bytes_;
+}
+
+void SharedArea::Notify() {
+  // Either the sleeper's last look comes after the store, or this look after its flag.
+  std::atomic_thread_fence(std::memory_order_seq_cst);
+  for (int r = 0; r < world(); ++r) {
+    if (r == rank() || Header(r).asleep.value.load(std::memory_order_relaxed) == 0) continue;
+    transport_->RingDoorbell(group_.ToTransport(Rank(r)));
+  }
+}
+
+}  // namespace rz

@@ -1,0 +1,257 @@
+// The oldest call alone moves. It is at three places at once: `offered`, `summed` and `taken` count
+// its steps through the stages of shared_work.h, and each goes on when the others' counters say
+// that what it needs is there:
+//
+//   Offer k   all have taken step k - kSharedSlots: the slot is free
+//   Sum k     those that give have offered k
+//   Take k    they have offered it, or where there are sums, all have summed it
+#include "collectives/shared/shared_engine.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "collectives/shared/shared_limits.h"
+
+namespace rz {
+
+SharedEngine::SharedEngine(SharedArea* area, SharedExchange* exchange, FinishedCallback on_finished)
+    : area_(area),
+      exchange_(exchange),
+      on_finished_(std::move(on_finished)),
+      inputs_(static_cast<size_t>(area->world())),
+      results_(static_cast<size_t>(area->world())) {}
+
+int SharedEngine::NewRunning() {
+  if (free_.empty()) {
+    running_.emplace_back();
+    free_.reserve(running_.size());
+    order_.reserve(running_.size());
+    return static_cast<int>(running_.size()) - 1;
+  }
+  const int index = free_.back();
+  free_.pop_back();
+  return index;
+}
+
+void SharedEngine::Start(int64_t number, const Plan& plan, const void* input, void* output) {
+  const int index = NewRunning();
+  Running& call = running_[static_cast<size_t>(index)];
+  call.number = number;
+  call.plan = plan;
+  call.offsets.assign(plan.lanes.offsets().begin(), plan.lanes.offsets().end());
+  call.plan.lanes.Rebase(call.offsets);
+  call.sums_by_owner = SharedWork::SumsByOwner(plan, area_->world(), area_->slot_bytes());
+  call.work.Reset(&call.plan, area_->rank(), area_->world(), call.sums_by_owner,
+                  static_cast<const std::byte*>(input), static_cast<std::byte*>(output));
+  call.in_line = SharedWork::LargestInput(plan) <= kMostBytesInLine;
+  call.offered = call.summed = call.taken = 0;
+  call.base = steps_;
+  call.steps = call.in_line ? 0 : plan.lanes.lane_count();
+  steps_ += call.steps;
+  order_.push_back(index);
+  if (call.in_line) {
+    exchange_->Attach(call.work.WholeInput());
+  } else if (order_.size() == 1) {
+    OfferOne(call);
+  }
+}
+
+int SharedEngine::Poll() {
+  int moved = 0;
+  while (!order_.empty()) {
+    Running& call = running_[static_cast<size_t>(order_.front())];
+    if (call.in_line) {
+      if (!FinishInLine(call)) return moved;
+    } else {
+      const int steps = Advance(call);
+      moved += steps;
+      if (call.taken < call.steps) return moved;
+    }
+    ++moved;
+    free_.push_back(order_.front());
+    order_.erase(order_.begin());
+    on_finished_(call.number, absl::OkStatus());
+  }
+  return moved;
+}
+
+bool SharedEngine::FinishInLine(Running& call) {
+  if (exchange_->agreed() < call.number) return exchange_->MayEnd(call.number);
+  if (!call.work.takes()) return true;
+  for (int r = 0; r < area_->world(); ++r) {
+    inputs_[static_cast<size_t>(r)] = exchange_->PayloadOf(call.number, r);
+  }
+  for (int64_t lane = 0; lane < call.plan.lanes.lane_count(); ++lane) {
+    call.work.Take(lane, {true, inputs_}, {});
+  }
+  return true;
+}
+
+int SharedEngine::Advance(Running& call) {
+  int steps = OfferOne(call) ? 1 : 0;
+  // Nothing is read of ranks that make another call.
+  if (exchange_->agreed() < call.number) return steps;
+  steps += SumOne(call) ? 1 : 0;
+  steps += TakeOne(call) ? 1 : 0;
+  return steps;
+}
+
+bool SharedEngine::OfferOne(Running& call) {
+  if (call.offered == call.steps || call.offered > call.taken + kMostStepsAhead) return false;
+  const int64_t step = call.base + call.offered;
+  if (call.work.gives()) {
+    if (!HaveReached(Stage::kTaken, call, step + 1 - kSharedSlots)) return false;
+    call.work.Offer(call.offered, area_->InputSlot(area_->rank(), step));
+    Publish(area_->header().offered, step + 1);
+  }
+  ++call.offered;
+  return true;
+}
+
+bool SharedEngine::SumOne(Running& call) {
+  if (!call.sums_by_owner || call.summed == call.offered) return false;
+  const int64_t step = call.base + call.summed;
+  if (!HaveReached(Stage::kOffered, call, step + 1)) return false;
+  for (int r = 0; r < area_->world(); ++r) {
+    inputs_[static_cast<size_t>(r)] = area_->InputSlot(r, step);
+  }
+  call.work.Sum(call.summed, {false, inputs_}, area_->ResultSlot(area_->rank(), step));
+  Publish(area_->header().summed, step + 1);
+  ++call.summed;
+  return true;
+}
+
+bool SharedEngine::TakeOne(Running& call) {
+  const bool sums = call.sums_by_owner;
+  if (call.taken == (sums ? call.summed : call.offered)) return false;
+  const int64_t step = call.base + call.taken;
+  if (call.work.takes()) {
+    if (!HaveReached(sums ? Stage::kSummed : Stage::kOffered, call, step + 1)) return false;
+    for (int r = 0; r < area_->world(); ++r) {
+      inputs_[static_cast<size_t>(r)] = area_->InputSlot(r, step);
+      results_[static_cast<size_t>(r)] = area_->ResultSlot(r, step);
+    }
+    call.work.Take(call.taken, {false, inputs_},
+                   sums ? absl::MakeConstSpan(results_) : absl::Span<const std::byte* const>());
+  }
+  Publish(area_->header().taken, step + 1);
+  ++call.taken;
+  return true;
+}
+
+void SharedEngine::Publish(SharedCounter& counter, int64_t value) {
+  counter.value.store(value, std::memory_order_release);
+  area_->Notify();
+}
+
+const SharedCounter& SharedEngine::CounterOf(const SharedHeader& header, Stage stage) {
+  switch (stage) {
+    case Stage::kOffered:
+      return header.offered;
+    case Stage::kSummed:
+      return header.summed;
+    case Stage::kTaken:
+      break;
+  }
+  return header.taken;
+}
+
+int SharedEngine::FirstBehind(Stage stage, const Running& call, int64_t step) const {
+  for (int r = 0; r < area_->world(); ++r) {
+    if (r == area_->rank() || (stage == Stage::kOffered && !call.work.Gives(r))) continue;
+    const SharedCounter& counter = CounterOf(area_->Header(r), stage);
+    if (counter.value.load(std::memory_order_acquire) < step) return r;
+  }
+  return -1;
+}
+
+bool SharedEngine::HaveReached(Stage stage, const Running& call, int64_t step) {
+  return FirstBehind(stage, call, step) < 0;
+}
+
+int SharedEngine::WaitsFor() const {
+  if (order_.empty()) return -1;
+  const Running& call = running_[static_cast<size_t>(order_.front())];
+  int behind = -1;
+  const auto look = [&](Stage stage, int64_t step) {
+    if (behind < 0) behind = FirstBehind(stage, call, step);
+  };
+  if (exchange_->agreed() < call.number) return exchange_->FirstLate();
+  if (call.in_line) return -1;
+  const int64_t source = call.sums_by_owner ? call.summed : call.offered;
+  if (call.taken < source) {
+    if (!call.work.takes()) return -1;
+    look(call.sums_by_owner ? Stage::kSummed : Stage::kOffered, call.base + call.taken + 1);
+  } else if (call.sums_by_owner && call.summed < call.offered) {
+    look(Stage::kOffered, call.base + call.summed + 1);
+  } else if (call.work.gives()) {
+    look(Stage::kTaken, call.base + call.offered + 1 - kSharedSlots);
+  }
+  return behind;
+}
+
+const SharedEngine::Running* SharedEngine::Find(int64_t number) const {
+  for (int index : order_) {
+    const Running& call = running_[static_cast<size_t>(index)];
+    if (call.number == number) return &call;
+  }
+  return nullptr;
+}
+
+bool SharedEngine::AreDone(int64_t first, int64_t last) const {
+  if (order_.empty()) return true;
+  return std::none_of(order_.begin(), order_.end(), [&](int index) {
+    const int64_t number = running_[static_cast<size_t>(index)].number;
+    return number >= first && number <= last;
+  });
+}
+
+int64_t SharedEngine::FirstRunning(int64_t first, int64_t last) const {
+  for (int index : order_) {
+    const int64_t number = running_[static_cast<size_t>(index)].number;
+    if (number >= first && number <= last) return number;
+  }
+  return last;
+}
+
+void SharedEngine::Fail(const absl::Status& cause) {
+  for (int index : order_) {
+    failed_.push_back(running_[static_cast<size_t>(index)].number);
+    on_finished_(failed_.back(), cause);
+  }
+  order_.clear();
+}
+
+bool SharedEngine::HasFailed(int64_t first, int64_t last) const {
+  return std::any_of(failed_.begin(), failed_.end(),
+                     [&](int64_t number) { return number >= first && number <= last; });
+}
+
+FlightPosition SharedEngine::PositionOf(int64_t number) const {
+  const Running* const call = Find(number);
+  if (call == nullptr) return {};
+  const bool front = &running_[static_cast<size_t>(order_.front())] == call;
+  return {static_cast<int32_t>(std::min<int64_t>(call->taken, INT32_MAX)), 0,
+          front ? WaitsFor() : -1};
+}
+
+std::string SharedEngine::DescribeWait(int64_t number) const {
+  const Running* const call = Find(number);
+  if (call == nullptr) return "its data is here";
+  if (&running_[static_cast<size_t>(order_.front())] != call) {
+    return "it waits for earlier operations";
+  }
+  const int rank = WaitsFor();
+  const std::string whom = rank < 0 ? "nobody" : absl::StrCat("rank ", rank);
+  if (call->in_line) return absl::StrCat("it waits for ", whom);
+  return absl::StrCat("step ", call->taken, " of ", call->steps, " waits for ", whom);
+}
+
+std::string SharedEngine::DescribeOperation(int64_t number) const {
+  const Running* const call = Find(number);
+  return call == nullptr ? absl::StrCat("operation ", number)
+                         : absl::StrCat("operation ", number, " (", call->plan.Describe(), ")");
+}
+
+}  // namespace rz

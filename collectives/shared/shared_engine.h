@@ -1,0 +1,106 @@
+// SharedEngine: carries out calls over shared memory, one after the other, without ever blocking.
+//
+// Nothing is under way anywhere while nobody polls: a step is loads and stores of the rank that
+// takes it. Calls small enough travel in their lines and end with the exchange; others go through
+// the slots in steps. A rank that stops polling stops the others, at the step where they need it.
+// Threads: the communicator's owner alone.
+#ifndef RINGZERO_COLLECTIVES_SHARED_SHARED_ENGINE_H_
+#define RINGZERO_COLLECTIVES_SHARED_SHARED_ENGINE_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "collectives/flight/flight_recorder.h"
+#include "collectives/plan.h"
+#include "collectives/shared/shared_area.h"
+#include "collectives/shared/shared_exchange.h"
+#include "collectives/shared/shared_work.h"
+
+namespace rz {
+
+class SharedEngine {
+ public:
+  using FinishedCallback = std::function<void(int64_t number, const absl::Status& result)>;
+
+  // Area and exchange outlive the engine.
+  SharedEngine(SharedArea* area, SharedExchange* exchange, FinishedCallback on_finished);
+
+  // Starts the call that the exchange has begun and not ended; the plan's algorithm is kShared.
+  // Buffers stay until the call is done; the plan's offsets need not.
+  void Start(int64_t number, const Plan& plan, const void* input, void* output);
+
+  // Takes the steps that can be taken now, a few at most; returns how many.
+  int Poll();
+
+  bool idle() const { return order_.empty(); }
+  // Number of the oldest call that is not done; not idle.
+  int64_t oldest() const { return running_[static_cast<size_t>(order_.front())].number; }
+  bool AreDone(int64_t first, int64_t last) const;
+  // The first of them that is not done, or `last`.
+  int64_t FirstRunning(int64_t first, int64_t last) const;
+
+  // Ends everything with `cause`.
+  void Fail(const absl::Status& cause);
+  bool HasFailed(int64_t first, int64_t last) const;
+
+  // The rank without which the oldest call cannot go on, as things are now; -1: none.
+  int WaitsFor() const;
+
+  FlightPosition PositionOf(int64_t number) const;
+  // "step 3 of 12 waits for rank 2".
+  std::string DescribeWait(int64_t number) const;
+  // "operation 7 (all_reduce of 1000 float32 sum by shared)".
+  std::string DescribeOperation(int64_t number) const;
+
+ private:
+  struct Running {
+    int64_t number = 0;
+    Plan plan;
+    std::vector<int64_t> offsets;
+    SharedWork work;
+    bool in_line = false;
+    bool sums_by_owner = false;
+    int64_t base = 0;   // steps of all calls before
+    int64_t steps = 0;  // each done up to:
+    int64_t offered = 0;
+    int64_t summed = 0;
+    int64_t taken = 0;
+  };
+
+  // What is read of others, as far as it was seen last.
+  enum class Stage : uint8_t { kOffered, kSummed, kTaken };
+
+  int NewRunning();
+  const Running* Find(int64_t number) const;
+  bool FinishInLine(Running& call);
+  int Advance(Running& call);
+  bool OfferOne(Running& call);
+  bool SumOne(Running& call);
+  bool TakeOne(Running& call);
+  void Publish(SharedCounter& counter, int64_t value);
+
+  // Everybody whose part it is has reached `step` in `stage`.
+  bool HaveReached(Stage stage, const Running& call, int64_t step);
+  int FirstBehind(Stage stage, const Running& call, int64_t step) const;
+  static const SharedCounter& CounterOf(const SharedHeader& header, Stage stage);
+
+  SharedArea* const area_;
+  SharedExchange* const exchange_;
+  const FinishedCallback on_finished_;
+  std::deque<Running> running_;
+  std::vector<int> free_;
+  std::vector<int> order_;
+  std::vector<int64_t> failed_;
+  int64_t steps_ = 0;  // of all calls started
+  std::vector<const std::byte*> inputs_;
+  std::vector<const std::byte*> results_;
+};
+
+}  // namespace rz
+
+#endif  // RINGZERO_COLLECTIVES_SHARED_SHARED_ENGINE_H_

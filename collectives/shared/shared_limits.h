@@ -1,0 +1,46 @@
+// Limits of the collectives over shared memory, in one place.
+#ifndef RINGZERO_COLLECTIVES_SHARED_SHARED_LIMITS_H_
+#define RINGZERO_COLLECTIVES_SHARED_SHARED_LIMITS_H_
+
+#include <cstddef>
+#include <cstdint>
+
+#include "absl/time/time.h"
+#include "collectives/shared/shared_area.h"
+
+namespace rz {
+
+// Inputs up to this many bytes travel in the line of their call.
+inline constexpr size_t kMostBytesInLine = SharedLine::kPayloadBytes;
+
+// Slots and the blocks within them begin at multiples of this.
+inline constexpr int64_t kSharedAlignment = 64;
+
+// A reduction that all ranks need is summed by each of them, while it is no more than this that all
+// of them read together. Above, each sums its share, and the results are read.
+inline constexpr size_t kMostBytesSummedByAll = size_t{64} << 10;
+
+// A call has about this many steps, unless they became smaller than that.
+inline constexpr int64_t kStepsOfCall = 4;
+inline constexpr int64_t kLeastBytesOfStep = int64_t{16} << 10;
+
+// Steps a rank offers beyond the one it takes.
+inline constexpr int64_t kMostStepsAhead = 1;
+
+// A rank that waits spins this often, then gives its core away, then sleeps.
+inline constexpr int kSpins = 2000;
+inline constexpr int kSpinsWhereCoresAreFew = 20;
+inline constexpr int kYields = 200;
+
+// Polls of a call before the clock is looked at.
+inline constexpr int kBriefPolls = 64;
+
+// A sleeper looks up this often: a doorbell may be lost with a peer.
+inline constexpr absl::Duration kLongestSleep = absl::Milliseconds(100);
+
+// Polls in vain of shared memory alone before the transport is looked at.
+inline constexpr int kPollsBeforeTransport = 32;
+
+}  // namespace rz
+
+#endif  // RINGZERO_COLLECTIVES_SHARED_SHARED_LIMITS_H_

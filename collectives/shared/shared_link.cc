@@ -1,0 +1,79 @@
+#include "collectives/shared/shared_link.h"
+
+#include <sched.h>
+
+#include <algorithm>
+#include <thread>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "collectives/shared/shared_limits.h"
+
+namespace rz {
+namespace {
+
+void PauseCore() {
+#if defined(__x86_64__)
+  __builtin_ia32_pause();
+#endif
+}
+
+int SpinsFor(int world) {
+  const auto cores = static_cast<int>(std::thread::hardware_concurrency());
+  return world <= cores ? kSpins : kSpinsWhereCoresAreFew;
+}
+
+}  // namespace
+
+SharedLink::SharedLink(Transport* transport, const Group& group, uint32_t communicator_id,
+                       std::unique_ptr<SharedArea> area, int64_t last, const Clock* clock,
+                       SharedEngine::FinishedCallback on_finished)
+    : transport_(transport),
+      clock_(clock),
+      area_(std::move(area)),
+      exchange_(area_.get(), last),
+      engine_(area_.get(), &exchange_, std::move(on_finished)),
+      tripwire_(transport, group, communicator_id),
+      spins_(SpinsFor(group.size())) {}
+
+int SharedLink::Poll() {
+  int moved = exchange_.Poll() ? 1 : 0;
+  moved += engine_.Poll();
+  if (moved == 0) return 0;
+  waits_ = 0;
+  exchange_.Release(engine_.idle() ? exchange_.agreed() : engine_.oldest() - 1);
+  return moved;
+}
+
+absl::Status SharedLink::trouble() const {
+  if (!tripwire_.tripped()) return absl::OkStatus();
+  const int rank = engine_.idle() ? exchange_.FirstLate() : engine_.WaitsFor();
+  if (rank < 0 || tripwire_.LossOf(rank).ok()) return absl::OkStatus();
+  const absl::Status& loss = tripwire_.LossOf(rank);
+  return absl::Status(
+      loss.code(),
+      absl::StrCat("rank ", rank, " is needed and gone: ", absl::string_view(loss.message())));
+}
+
+void SharedLink::Wait(Deadline deadline) {
+  ++waits_;
+  if (waits_ <= spins_) {
+    PauseCore();
+    return;
+  }
+  if (waits_ <= spins_ + kYields) {
+    sched_yield();
+    return;
+  }
+  // See SharedArea::Notify: whoever stores after this look rings.
+  std::atomic<int64_t>& asleep = area_->header().asleep.value;
+  asleep.store(1, std::memory_order_seq_cst);
+  std::atomic_thread_fence(std::memory_order_seq_cst);
+  if (Poll() == 0) {
+    const Deadline look_up = Deadline::After(*clock_, kLongestSleep);
+    transport_->WaitForEvent(deadline.at() < look_up.at() ? deadline : look_up);
+  }
+  asleep.store(0, std::memory_order_relaxed);
+}
+
+}  // namespace rz

@@ -1,0 +1,61 @@
+// SharedLink: everything a communicator has of its ranks' shared memory: the area, the exchange of
+// calls, the engine that carries them out, and the wire that tells of ranks that are gone.
+#ifndef RINGZERO_COLLECTIVES_SHARED_SHARED_LINK_H_
+#define RINGZERO_COLLECTIVES_SHARED_SHARED_LINK_H_
+
+#include <cstdint>
+#include <memory>
+
+#include "absl/status/status.h"
+#include "collectives/shared/shared_area.h"
+#include "collectives/shared/shared_engine.h"
+#include "collectives/shared/shared_exchange.h"
+#include "collectives/shared/tripwire.h"
+#include "runtime/base/clock.h"
+#include "runtime/transport/transport.h"
+
+namespace rz {
+
+class SharedLink {
+ public:
+  // The area is mapped. Calls up to `last` were made over messages.
+  SharedLink(Transport* transport, const Group& group, uint32_t communicator_id,
+             std::unique_ptr<SharedArea> area, int64_t last, const Clock* clock,
+             SharedEngine::FinishedCallback on_finished);
+
+  SharedExchange& exchange() { return exchange_; }
+  const SharedExchange& exchange() const { return exchange_; }
+  SharedEngine& engine() { return engine_; }
+  const SharedEngine& engine() const { return engine_; }
+
+  // Moves what can be moved, without the transport; returns how much.
+  int Poll();
+
+  // OK, or that a rank is gone without which call `last` or an earlier one cannot end.
+  absl::Status trouble() const;
+
+  // Waits until Poll may have something to do, or `deadline` has passed: spins briefly, then gives
+  // the core away, then sleeps. Called again and again while Poll moves nothing.
+  void Wait(Deadline deadline);
+
+  // What others were to be told of this rank's calls is written.
+  void Close() { tripwire_.Close(); }
+  bool idle() const { return tripwire_.idle(); }
+
+  // Of this rank's region.
+  size_t scratch_bytes() const { return area_->bytes(); }
+
+ private:
+  Transport* const transport_;
+  const Clock* const clock_;
+  const std::unique_ptr<SharedArea> area_;
+  SharedExchange exchange_;
+  SharedEngine engine_;
+  Tripwire tripwire_;
+  const int spins_;
+  int waits_ = 0;  // since something moved
+};
+
+}  // namespace rz
+
+#endif  // RINGZERO_COLLECTIVES_SHARED_SHARED_LINK_H_

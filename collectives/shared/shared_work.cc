@@ -1,0 +1,217 @@
+#include "collectives/shared/shared_work.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "collectives/shared/reduce_sources.h"
+#include "collectives/shared/shared_limits.h"
+
+namespace rz {
+namespace {
+
+// A lane's input is laid out block by block, at one stride; of these one block alone.
+bool OffersOneBlock(Collective collective) {
+  return collective == Collective::kAllGather || collective == Collective::kGather ||
+         collective == Collective::kBroadcast;
+}
+
+}  // namespace
+
+void SharedWork::Reset(const Plan* plan, int rank, int world, bool sums_by_owner,
+                       const std::byte* input, std::byte* output) {
+  plan_ = plan;
+  rank_ = rank;
+  world_ = world;
+  input_ = input;
+  output_ = output;
+  element_bytes_ = SizeOf(plan->arithmetic.dtype);
+  offers_own_block_ = !sums_by_owner && (plan->collective == Collective::kAllReduce ||
+                                         plan->collective == Collective::kReduce);
+  sources_.resize(static_cast<size_t>(world));
+}
+
+bool SharedWork::SumsByOwner(const Plan& plan, int world, size_t slot_bytes) {
+  if (plan.collective == Collective::kReduce || plan.collective == Collective::kAllReduce) {
+    const size_t bytes = static_cast<size_t>(plan.lanes.count()) * SizeOf(plan.arithmetic.dtype);
+    return bytes * static_cast<size_t>(world) > std::min(kMostBytesSummedByAll, slot_bytes);
+  }
+  return false;
+}
+
+int64_t SharedWork::SliceElements(const Plan& plan, int world, size_t slot_bytes) {
+  const auto element = static_cast<int64_t>(SizeOf(plan.arithmetic.dtype));
+  const int64_t blocks = OffersOneBlock(plan.collective) ? 1 : world;
+  const auto largest = static_cast<int64_t>(slot_bytes) / blocks;
+  // Several steps, so that one rank copies while another one reads; not so small that the flags
+  // count.
+  const int64_t wanted =
+      std::max<int64_t>(kLeastBytesOfStep, plan.lanes.largest_block() * element / kStepsOfCall);
+  const int64_t bytes = std::min(largest, wanted) / kSharedAlignment * kSharedAlignment;
+  return std::max<int64_t>(1,
+                           std::max(bytes, std::min<int64_t>(largest, kSharedAlignment)) / element);
+}
+
+size_t SharedWork::LargestInput(const Plan& plan) {
+  if (plan.collective == Collective::kBarrier) return 0;
+  const size_t element = SizeOf(plan.arithmetic.dtype);
+  if (!plan.input_is_shard()) return static_cast<size_t>(plan.lanes.count()) * element;
+  int64_t largest = 0;
+  // Rank 0 has the largest shard but in a v variant, which is one tile.
+  if (plan.has_counts) {
+    for (int b = 0; b < plan.lanes.blocks(); ++b) {
+      largest = std::max(largest, plan.lanes.offsets()[b + 1] - plan.lanes.offsets()[b]);
+    }
+  } else {
+    for (int64_t lane = 0; lane < plan.lanes.lane_count(); ++lane) {
+      largest += plan.lanes.Block(plan.lanes.At(lane), 0).count;
+      if (static_cast<size_t>(largest) * element > kMostBytesInLine) break;
+    }
+  }
+  return static_cast<size_t>(largest) * element;
+}
+
+bool SharedWork::Gives(int rank) const {
+  const bool is_root = plan_->root == Rank(rank);
+  switch (plan_->collective) {
+    case Collective::kBroadcast:
+    case Collective::kScatter:
+      return is_root;
+    case Collective::kBarrier:
+      return false;
+    default:
+      return true;
+  }
+}
+
+bool SharedWork::gives() const { return Gives(rank_); }
+
+bool SharedWork::takes() const {
+  const bool is_root = plan_->root == Rank(rank_);
+  switch (plan_->collective) {
+    case Collective::kGather:
+    case Collective::kReduce:
+      return is_root;
+    case Collective::kBroadcast:
+      return !is_root;
+    case Collective::kBarrier:
+      return false;
+    default:
+      return true;
+  }
+}
+
+size_t SharedWork::InputOffset(Position at, int32_t block) const {
+  return Bytes(plan_->input_is_shard() ? layout().ShardOffset(at)
+                                       : layout().Block(at, block).offset);
+}
+
+size_t SharedWork::OutputOffset(Position at, int32_t block) const {
+  return Bytes(plan_->output_is_shard() ? layout().ShardOffset(at)
+                                        : layout().Block(at, block).offset);
+}
+
+void SharedWork::Copy(std::byte* to, const std::byte* from, int64_t elements) const {
+  if (elements > 0 && to != from) std::memcpy(to, from, Bytes(elements));
+}
+
+void SharedWork::Offer(int64_t lane, std::byte* slot) const {
+  const Position at = layout().At(lane);
+  if (OffersOneBlock(plan_->collective)) {
+    const int32_t block = one_block() ? 0 : rank_;
+    Copy(slot, input_ + InputOffset(at, block), CountOf(at, block));
+    return;
+  }
+  const size_t stride = Bytes(layout().largest_block());
+  for (int32_t block = 0; block < layout().blocks(); ++block) {
+    // What only this rank reads is read in place.
+    if (block == rank_ && !offers_own_block_) continue;
+    Copy(slot + static_cast<size_t>(block) * stride, input_ + InputOffset(at, block),
+         CountOf(at, block));
+  }
+}
+
+const std::byte* SharedWork::BlockOf(const Inputs& inputs, int rank, Position at,
+                                     int32_t block) const {
+  if (rank == rank_) return input_ + InputOffset(at, block);
+  const std::byte* const base = inputs.of[static_cast<size_t>(rank)];
+  if (inputs.whole) return base + InputOffset(at, block);
+  if (OffersOneBlock(plan_->collective)) return base;
+  return base + static_cast<size_t>(block) * Bytes(layout().largest_block());
+}
+
+void SharedWork::Reduce(const Inputs& inputs, Position at, int32_t block, std::byte* to) {
+  const int64_t count = CountOf(at, block);
+  if (count == 0) return;
+  for (int i = 0; i < world_; ++i) {
+    const int from = (block + 1 + i) % world_;
+    sources_[static_cast<size_t>(i)] = BlockOf(inputs, from, at, block);
+  }
+  ReduceSources(to, sources_, static_cast<size_t>(count), plan_->arithmetic);
+}
+
+void SharedWork::Sum(int64_t lane, const Inputs& inputs, std::byte* result_slot) {
+  const Position at = layout().At(lane);
+  if (!takes()) {
+    Reduce(inputs, at, rank_, result_slot);
+    return;
+  }
+  std::byte* const to = output_ + OutputOffset(at, rank_);
+  Reduce(inputs, at, rank_, to);
+  if (plan_->collective == Collective::kAllReduce) Copy(result_slot, to, CountOf(at, rank_));
+}
+
+void SharedWork::Take(int64_t lane, const Inputs& inputs,
+                      absl::Span<const std::byte* const> results) {
+  const Position at = layout().At(lane);
+  const auto copy = [&](int from, int32_t block) {
+    Copy(output_ + OutputOffset(at, block), BlockOf(inputs, from, at, block), CountOf(at, block));
+  };
+  switch (plan_->collective) {
+    case Collective::kAllGather:
+    case Collective::kGather:
+      for (int r = 0; r < world_; ++r) copy(r, r);
+      return;
+    case Collective::kBroadcast:
+      copy(plan_->root.value(), 0);
+      return;
+    case Collective::kScatter:
+      copy(plan_->root.value(), rank_);
+      return;
+    case Collective::kAllToAll:
+      // Block r of the output comes from rank r, where it is the block for this rank.
+      for (int r = 0; r < world_; ++r) {
+        Copy(output_ + OutputOffset(at, r), BlockOf(inputs, r, at, rank_), CountOf(at, rank_));
+      }
+      return;
+    case Collective::kReduceScatter:
+      Reduce(inputs, at, rank_, output_ + OutputOffset(at, rank_));
+      return;
+    case Collective::kAllReduce:
+    case Collective::kReduce:
+      for (int32_t block = 0; block < world_; ++block) {
+        if (results.empty()) {
+          Reduce(inputs, at, block, output_ + OutputOffset(at, block));
+        } else if (block != rank_) {
+          Copy(output_ + OutputOffset(at, block), results[static_cast<size_t>(block)],
+               CountOf(at, block));
+        }
+      }
+      return;
+    case Collective::kBarrier:
+      return;
+  }
+}
+
+absl::Span<const std::byte> SharedWork::WholeInput() const {
+  if (!gives()) return {};
+  int64_t elements = layout().count();
+  if (plan_->input_is_shard()) {
+    elements = 0;
+    for (int64_t lane = 0; lane < layout().lane_count(); ++lane) {
+      elements += CountOf(layout().At(lane), rank_);
+    }
+  }
+  return {input_, Bytes(elements)};
+}
+
+}  // namespace rz

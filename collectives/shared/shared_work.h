@@ -1,0 +1,90 @@
+// What one call does with shared memory, lane by lane. Three stages, each of which needs the one
+// before of other ranks:
+//
+//   Offer   copies what others need of this rank's input into its input slot
+//   Sum     (all_reduce and reduce of much) reduces this rank's block of all inputs, into its
+//           result slot and, where it belongs there, its output
+//   Take    makes this rank's output of others' slots and its own input
+//
+// Others' inputs may also be seen whole: they came with the lines of the call, or lie in memory
+// that is shared. Then nothing is offered.
+//
+// Every reduction is the canonical sum, so no way changes a bit.
+#ifndef RINGZERO_COLLECTIVES_SHARED_SHARED_WORK_H_
+#define RINGZERO_COLLECTIVES_SHARED_SHARED_WORK_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "absl/types/span.h"
+#include "collectives/lane_layout.h"
+#include "collectives/plan.h"
+
+namespace rz {
+
+class SharedWork {
+ public:
+  // The plan stays until the next Reset. Allocates nothing in a world it has seen.
+  void Reset(const Plan* plan, int rank, int world, bool sums_by_owner, const std::byte* input,
+             std::byte* output);
+
+  // Results are summed by their owners and then taken. Otherwise everybody sums for itself.
+  static bool SumsByOwner(const Plan& plan, int world, size_t slot_bytes);
+
+  // Elements of a lane's block such that a lane fits a slot. All ranks come to the same.
+  static int64_t SliceElements(const Plan& plan, int world, size_t slot_bytes);
+
+  // Bytes of the largest input of a rank that others need; those of a rank that gives nothing count
+  // as none.
+  static size_t LargestInput(const Plan& plan);
+
+  // This rank has something that others need, and needs something of others.
+  bool gives() const;
+  bool takes() const;
+  // Rank `rank` does; alike on all ranks.
+  bool Gives(int rank) const;
+
+  void Offer(int64_t lane, std::byte* slot) const;
+
+  // Where the ranks' inputs are: in slots, or whole.
+  struct Inputs {
+    bool whole = false;
+    absl::Span<const std::byte* const> of;  // by rank; the own one is not looked at
+  };
+  void Sum(int64_t lane, const Inputs& inputs, std::byte* result_slot);
+
+  // `results`: the result slots, after Sum; empty where there is no such stage.
+  void Take(int64_t lane, const Inputs& inputs, absl::Span<const std::byte* const> results);
+
+  // Bytes of this rank's whole input, for the line.
+  absl::Span<const std::byte> WholeInput() const;
+
+ private:
+  using Position = LaneLayout::Position;
+
+  bool one_block() const { return layout().blocks() == 1; }
+  const LaneLayout& layout() const { return plan_->lanes; }
+  size_t Bytes(int64_t elements) const { return static_cast<size_t>(elements) * element_bytes_; }
+  size_t InputOffset(Position at, int32_t block) const;
+  size_t OutputOffset(Position at, int32_t block) const;
+  int64_t CountOf(Position at, int32_t block) const { return layout().Block(at, block).count; }
+
+  // Block `block` of `rank`'s input.
+  const std::byte* BlockOf(const Inputs& inputs, int rank, Position at, int32_t block) const;
+  void Reduce(const Inputs& inputs, Position at, int32_t block, std::byte* to);
+  void Copy(std::byte* to, const std::byte* from, int64_t elements) const;
+
+  const Plan* plan_ = nullptr;
+  int rank_ = 0;
+  int world_ = 1;
+  const std::byte* input_ = nullptr;
+  std::byte* output_ = nullptr;
+  size_t element_bytes_ = 1;
+  bool offers_own_block_ = false;          // others sum it too
+  std::vector<const std::byte*> sources_;  // of a reduction, in its order
+};
+
+}  // namespace rz
+
+#endif  // RINGZERO_COLLECTIVES_SHARED_SHARED_WORK_H_

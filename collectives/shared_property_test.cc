@@ -1,0 +1,75 @@
+// Random collectives among ranks that share memory, against the sequential oracle, over SimWorld,
+// which polls the ranks in drawn orders; with those that travel as messages in between.
+//
+// RZ_PROPERTY_SEED=n runs that case alone.
+#include <cstdint>
+#include <cstdlib>
+#include <map>
+#include <memory>
+#include <vector>
+
+#include "collectives/communicator.h"
+#include "collectives/testing/collective_case.h"
+#include "collectives/testing/sim_job.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "runtime/base/status_matchers.h"
+#include "runtime/transport/sim/sim_world.h"
+
+namespace rz {
+namespace {
+
+using ::rz::testing::DrawJobCase;
+using ::rz::testing::IsOk;
+using ::rz::testing::JobCase;
+using ::rz::testing::MakeRankCalls;
+using ::rz::testing::RankCall;
+using ::rz::testing::SimJob;
+
+constexpr uint64_t kCases = 2000;
+constexpr int kLargestWorld = 9;
+constexpr int64_t kLargestCount = 3000;
+
+// Slots so small that calls take many steps, and such that one holds all.
+constexpr size_t kSlotBytes[] = {64 * kLargestWorld, 4096, 256 << 10};
+
+void RunCase(uint64_t seed, std::map<Collective, int>& covered) {
+  JobCase c = DrawJobCase(seed, 1 + static_cast<int>(seed % kLargestWorld), kLargestCount);
+  c.options.shared_slot_bytes = kSlotBytes[seed / kLargestWorld % 3];
+  // Every other job leaves the choice to us: shared memory wherever it can be.
+  if (seed % 2 == 0) c.options.algorithms.clear();
+  SCOPED_TRACE(c.ToString());
+  std::vector<std::vector<std::unique_ptr<RankCall>>> calls;
+  for (const auto& call : c.calls) {
+    calls.push_back(MakeRankCalls(call, c.world, c.options, /*shares_memory=*/true));
+    ++covered[call.collective];
+  }
+  SimJob job(c.world, {.seed = seed}, c.options);
+  ASSERT_OK_AND_ASSIGN(const bool shared, job.ShareMemory());
+  ASSERT_TRUE(shared);
+  ASSERT_THAT(job.Run(static_cast<int>(calls.size()),
+                      [&](int rank, int i) { return calls[i][rank]->Start(job.comm(rank)); }),
+              IsOk());
+  for (int r = 0; r < c.world; ++r) {
+    ASSERT_THAT(job.results()[r], IsOk()) << "rank " << r;
+    for (size_t i = 0; i < calls.size(); ++i) {
+      ASSERT_EQ(calls[i][r]->Check(), "") << "rank " << r << ", operation " << i;
+    }
+  }
+}
+
+TEST(SharedPropertyTest, RandomCollectivesMatchTheOracleBitForBit) {
+  std::map<Collective, int> covered;
+  if (const char* seed = std::getenv("RZ_PROPERTY_SEED"); seed != nullptr) {
+    RunCase(std::strtoull(seed, nullptr, 10), covered);
+    return;
+  }
+  for (uint64_t seed = 1; seed <= kCases; ++seed) {
+    RunCase(seed, covered);
+    if (::testing::Test::HasFailure()) return;
+  }
+  for (Collective collective : kAllCollectives) EXPECT_GE(covered[collective], 200) << collective;
+}
+
+}  // namespace
+}  // namespace rz
