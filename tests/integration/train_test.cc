@@ -8,8 +8,6 @@
 #include <cstdint>
 #include <cstdlib>
 #include <filesystem>
-#include <fstream>
-#include <iterator>
 #include <map>
 #include <memory>
 #include <string>
@@ -23,7 +21,7 @@
 #include "runtime/base/simd_level.h"
 #include "runtime/base/status_matchers.h"
 #include "tests/integration/subprocess.h"
-#include "tools/train/flat_json.h"
+#include "tools/train/run_report.h"
 
 namespace rz {
 namespace {
@@ -76,46 +74,22 @@ Ending RunRanks(int ranks, const Arguments& arguments, const Environment& enviro
   return EndOf(program);
 }
 
-// What a run leaves in its report.
-struct Outcome {
-  std::vector<double> losses;
-  std::vector<double> norms;
-  std::string crc;
-  double accuracy = 0;
-};
-
-std::vector<double> Numbers(const FlatJson& json, const std::string& name) {
-  std::vector<double> numbers;
-  for (auto at = json.find(name + ".0"); at != json.end();
-       at = json.find(absl::StrCat(name, ".", numbers.size()))) {
-    numbers.push_back(std::strtod(at->second.c_str(), nullptr));
-  }
-  return numbers;
-}
-
-Outcome Train(int ranks, const Arguments& arguments, const Environment& environment = {}) {
+ReferenceRun Train(int ranks, const Arguments& arguments, const Environment& environment = {}) {
   const std::string path = absl::StrCat(::testing::TempDir(), "/report.json");
   std::filesystem::remove(path);
   const Ending result =
       RunRanks(ranks, Concat(arguments, {absl::StrCat("--report=", path)}), environment);
   EXPECT_EQ(result.exit_code, 0) << result.out << result.err;
-  std::ifstream file(path);
-  const absl::StatusOr<FlatJson> json =
-      ParseFlatJson(std::string(std::istreambuf_iterator<char>(file), {}));
-  Outcome run;
-  EXPECT_OK(json);
-  if (!json.ok()) return run;
-  run.losses = Numbers(*json, "losses");
-  run.norms = Numbers(*json, "norms");
-  run.crc = json->at("weights_crc32c");
-  run.accuracy = std::strtod(json->at("test_accuracy").c_str(), nullptr);
-  EXPECT_THAT(result.out, HasSubstr("weights crc32c " + run.crc));
-  return run;
+  const absl::StatusOr<ReferenceRun> run = ReadReference(path);
+  EXPECT_OK(run);
+  if (!run.ok()) return {};
+  EXPECT_THAT(result.out, HasSubstr("weights crc32c " + run->weights_crc32c));
+  return *run;
 }
 
 // Losses within `tolerance` relatively, norms (which AdamW's weights hardly show) within four of
 // it.
-void ExpectSameSteps(const Outcome& run, const Outcome& reference, double tolerance) {
+void ExpectSameSteps(const ReferenceRun& run, const ReferenceRun& reference, double tolerance) {
   ASSERT_EQ(run.losses.size(), reference.losses.size());
   ASSERT_EQ(run.norms.size(), run.losses.size());
   for (size_t i = 0; i < run.losses.size(); ++i) {
@@ -136,7 +110,7 @@ INSTANTIATE_TEST_SUITE_P(DTypes, TrainTest, ::testing::Values("bf16", "fp32"),
 // A rank's own rounding of its gradients differs with its share; 2^-8 is one bfloat16 rounding.
 TEST_P(TrainTest, AnyNumberOfRanks_HasTheLossesOfOne) {
   const Arguments arguments = Concat(kSmall, {dtype()});
-  const Outcome alone = Train(1, arguments);
+  const ReferenceRun alone = Train(1, arguments);
   ASSERT_EQ(alone.losses.size(), 12u);
   EXPECT_LT(alone.losses.back(), alone.losses.front());
   for (const int ranks : {2, 3, 4, 5, 8}) {
@@ -151,12 +125,14 @@ TEST_P(TrainTest, StageAndAlgorithmAndTransport_GiveTheSameBits) {
     for (const char* stage : {"ddp", "1"}) {
       for (const char* algorithm : {"", "all_reduce:ring,reduce_scatter:ring",
                                     "all_reduce:pairwise,reduce_scatter:pairwise"}) {
-        const Outcome run = Train(ranks, Concat(kSmall, {dtype(), absl::StrCat("--stage=", stage)}),
-                                  {{"RZ_ALGO", algorithm}});
-        absl::StrAppend(&crcs[run.crc], " [", stage, " ", algorithm, "]");
+        const ReferenceRun run =
+            Train(ranks, Concat(kSmall, {dtype(), absl::StrCat("--stage=", stage)}),
+                  {{"RZ_ALGO", algorithm}});
+        absl::StrAppend(&crcs[run.weights_crc32c], " [", stage, " ", algorithm, "]");
       }
     }
-    absl::StrAppend(&crcs[Train(ranks, Concat(kSmall, {dtype(), "--transport=tcp"})).crc], " tcp");
+    absl::StrAppend(
+        &crcs[Train(ranks, Concat(kSmall, {dtype(), "--transport=tcp"})).weights_crc32c], " tcp");
     EXPECT_EQ(crcs.size(), 1u) << ::testing::PrintToString(crcs);
   }
 }
@@ -165,14 +141,15 @@ TEST_P(TrainTest, EverySimdLevel_GivesTheSameBits) {
   std::map<std::string, std::string> crcs;
   for (const SimdLevel level : SupportedSimdLevels()) {
     const std::string name(NameOf(level));
-    absl::StrAppend(&crcs[Train(2, Concat(kSmall, {dtype()}), {{"RZ_SIMD", name}}).crc], name);
+    absl::StrAppend(&crcs[Train(2, Concat(kSmall, {dtype()}), {{"RZ_SIMD", name}}).weights_crc32c],
+                    name);
   }
   EXPECT_EQ(crcs.size(), 1u) << ::testing::PrintToString(crcs);
 }
 
 TEST_P(TrainTest, FastMode_StaysNear) {
-  const Outcome exact = Train(4, Concat(kSmall, {dtype()}));
-  const Outcome fast = Train(4, Concat(kSmall, {dtype(), "--numeric=fast"}));
+  const ReferenceRun exact = Train(4, Concat(kSmall, {dtype()}));
+  const ReferenceRun fast = Train(4, Concat(kSmall, {dtype(), "--numeric=fast"}));
   ExpectSameSteps(fast, exact, wide() ? 1e-5 : 1.0 / 64);
 }
 
@@ -204,7 +181,7 @@ TEST(TrainOutputTest, OutputOfARun) {
       zero.out,
       AllOf(ContainsRegex("step 12 loss [0-9.]+ lr 0.0015 norm [0-9.]+ scale 1 samples/s [0-9]+ "
                           "forward [0-9.]+ backward [0-9.]+ comm [0-9.]+ optim [0-9.]+ ms mem "
-                          "[0-9.]+ MB"),
+                          "[0-9.]+ MB measured, ddp [0-9.]+ MB by formula"),
             HasSubstr("algorithms: reduce_scatter ring (float32 partial sums"),
             // 989 parameters are 1152 elements with padding, 288 a rank: 3 * 288 * (4 + 2) bytes.
             HasSubstr("wire: 5184 payload bytes a step a rank counted, 5184 by the formula"),
@@ -212,6 +189,33 @@ TEST(TrainOutputTest, OutputOfARun) {
             ContainsRegex("moment 2 +\\| +3956 +4608 +652 +0 \\| +989 +1152 +163 +0"),
             HasSubstr("test accuracy "), HasSubstr("weights crc32c ")));
   EXPECT_THAT(zero.out, Not(HasSubstr("[1]")));
+}
+
+// Weights that grow without bound: 1 - lr * weight decay is -999999.
+const Arguments kDiverging = {"--lr=1000", "--weight-decay=1000", "--steps=1000"};
+
+TEST(TrainOutputTest, LossThatIsNotFinite_EndsTheRunAndNamesStepRankAndWeights) {
+  const Ending alone = RunRanks(1, Concat(kSmall, kDiverging));
+  EXPECT_EQ(alone.exit_code, 1);
+  EXPECT_THAT(
+      alone.err,
+      ContainsRegex("rz_train: rank 0: step [0-9]+: the loss of 50 samples of rank 0 is not "
+                    "a number \\(largest weight [0-9.e+]+, in layer[0-9].weight\\)"));
+  const Ending two = RunRanks(2, Concat(kSmall, kDiverging));
+  EXPECT_EQ(two.exit_code, 1);
+  EXPECT_THAT(two.err, ContainsRegex("step [0-9]+: the loss of 25 samples of rank [01]"));
+  EXPECT_THAT(two.out, Not(HasSubstr("weights crc32c")));
+}
+
+TEST(TrainOutputTest, FullDisk_EndsTheRun) {
+  Subprocess program({"/bin/sh", "-c",
+                      absl::StrCat("exec ", ProgramPath(kTrain),
+                                   " --dataset synthetic --model 20-5 --steps 1 > /dev/full")});
+  const Ending result = EndOf(program);
+  EXPECT_EQ(result.exit_code, 1);
+  EXPECT_THAT(result.err,
+              AllOf(HasSubstr("cannot write to standard output: No space left on device"),
+                    HasSubstr("rz_train: ")));
 }
 
 // Ranks started by hand, as in several terminals.
@@ -227,6 +231,7 @@ class HandStartedTest : public ::testing::Test {
   }
 
   void TearDown() override {
+    if (rendezvous_ == nullptr) return;
     rendezvous_->Signal(SIGTERM);
     EXPECT_EQ(EndOf(*rendezvous_).exit_code, 0);
   }
@@ -266,6 +271,27 @@ TEST_F(HandStartedTest, RankKilled_TheOthersStopAndNameIt) {
   }
 }
 
+TEST_F(HandStartedTest, RendezvousKilledThenARank_TheOthersStillStopAndNameIt) {
+  std::vector<std::unique_ptr<Subprocess>> ranks;
+  for (int rank = 0; rank < 3; ++rank) {
+    ranks.push_back(StartRank(
+        rank, 3,
+        Concat(kSmall, {"--steps=1000000000", "--transport=tcp", "--connect-timeout=1h"})));
+  }
+  ASSERT_TRUE(ranks[0]->WaitForOutput("step 20 "));
+  rendezvous_->Signal(SIGKILL);
+  rendezvous_.reset();
+  ranks[2]->Signal(SIGKILL);
+  EXPECT_EQ(EndOf(*ranks[2]).exit_code, 128 + SIGKILL);
+  std::string said;
+  for (int rank = 0; rank < 2; ++rank) {
+    const Ending result = EndOf(*ranks[static_cast<size_t>(rank)]);
+    EXPECT_EQ(result.exit_code, 1) << rank;
+    said += result.err;
+  }
+  EXPECT_THAT(said, AllOf(HasSubstr("rank 2 is lost"), HasSubstr("the rendezvous at")));
+}
+
 // Whoever comes second is refused; the other waits for a second rank that agrees.
 TEST_F(HandStartedTest, RanksThatWereToldDifferently_AreRefused) {
   const std::unique_ptr<Subprocess> ranks[] = {StartRank(0, 2, kSmall),
@@ -303,6 +329,17 @@ INSTANTIATE_TEST_SUITE_P(
     ::testing::Values(
         BadInput{"UnknownFlag", {"--epcohs=3"}, {}, 2, "--epcohs.*--epochs"},
         BadInput{"FlagValue", {"--stage=7"}, {}, 2, "stage.*7"},
+        BadInput{"NegativeSeed", {"--seed=-1"}, {}, 2, "--seed .*from 0 to .*'-1'"},
+        BadInput{"JoinTimeoutOfTheEnvironment",
+                 {"--dataset=synthetic"},
+                 {{"RZ_JOIN_TIMEOUT", "soon"}},
+                 1,
+                 "RZ_JOIN_TIMEOUT=soon"},
+        BadInput{"NobodyElseComes",
+                 {"--dataset=synthetic", "--connect-timeout=100ms"},
+                 {{"RZ_RENDEZVOUS", "127.0.0.1:1"}, {"RZ_WORLD_SIZE", "2"}},
+                 1,
+                 "cannot reach the rendezvous at 127.0.0.1:1 "},
         BadInput{"StepsAndEpochs", {"--steps=1", "--epochs=1"}, {}, 2, "exclude"},
         BadInput{"NoModel", {"--model=784-ten"}, {}, 2, "784-ten"},
         BadInput{"DataMissing",

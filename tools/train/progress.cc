@@ -1,7 +1,10 @@
 #include "tools/train/progress.h"
 
 #include <algorithm>
+#include <cerrno>
+#include <cstring>
 
+#include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 
 namespace rz {
@@ -25,10 +28,14 @@ std::string BarText(const std::string& label, int64_t done, int64_t total,
 Progress::Progress(std::FILE* out, bool redraw, const Clock* clock)
     : out_(out), redraw_(redraw), clock_(clock) {}
 
-void Progress::Line(const std::string& text) {
-  if (out_ == nullptr) return;
-  std::fprintf(out_, "%s\n", text.c_str());
-  std::fflush(out_);
+void Progress::Line(const std::string& text) { Write(text + "\n"); }
+
+void Progress::Write(const std::string& text) {
+  if (out_ == nullptr || !status_.ok()) return;
+  if (std::fwrite(text.data(), 1, text.size(), out_) == text.size() && std::fflush(out_) == 0)
+    return;
+  status_ =
+      absl::UnknownError(absl::StrCat("cannot write to standard output: ", std::strerror(errno)));
 }
 
 void Progress::Bar(const std::string& label, int64_t done, int64_t total,
@@ -40,8 +47,7 @@ void Progress::Bar(const std::string& label, int64_t done, int64_t total,
   // Spaces over what a longer drawing before left.
   text.resize(std::max(width, drawn_width_), ' ');
   drawn_width_ = width;
-  std::fprintf(out_, "\r%s", text.c_str());
-  std::fflush(out_);
+  Write("\r" + text);
 }
 
 void Progress::EndBar(const std::string& label, int64_t done, int64_t total,
@@ -50,8 +56,7 @@ void Progress::EndBar(const std::string& label, int64_t done, int64_t total,
   std::string text = BarText(label, done, total, detail);
   text.resize(std::max(text.size(), drawn_width_), ' ');
   drawn_width_ = 0;
-  std::fprintf(out_, "%s%s\n", redraw_ ? "\r" : "", text.c_str());
-  std::fflush(out_);
+  Write(absl::StrCat(redraw_ ? "\r" : "", text, "\n"));
 }
 
 }  // namespace rz

@@ -52,6 +52,20 @@ TEST(ProgressTest, Redrawing_CoversWhatWasThereAndKeepsItsPace) {
             "\re [========================] 4/4 x\n");
 }
 
+TEST(ProgressTest, FullDisk_IsRemembered) {
+  std::FILE* const full = std::fopen("/dev/full", "w");
+  ASSERT_NE(full, nullptr);
+  ManualClock clock;
+  Progress progress(full, false, &clock);
+  EXPECT_TRUE(progress.status().ok());
+  progress.Line("x");
+  EXPECT_EQ(progress.status().message(),
+            "cannot write to standard output: No space left on device");
+  progress.Line("y");
+  EXPECT_FALSE(progress.status().ok());
+  std::fclose(full);
+}
+
 TEST(ProgressTest, NoStream_WritesNothing) {
   ManualClock clock;
   Progress progress(nullptr, true, &clock);

@@ -1,17 +1,19 @@
 #include "tools/train/run_report.h"
 
+#include <google/protobuf/util/json_util.h>
+
 #include <array>
 #include <cerrno>
+#include <cmath>
 #include <cstdio>
 #include <cstring>
 #include <memory>
 
-#include "absl/strings/numbers.h"
+#include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "absl/strings/str_join.h"
+#include "proto/run_report.pb.h"
 #include "runtime/base/status_macros.h"
-#include "tools/train/flat_json.h"
 #include "tools/train/limits.h"
 
 namespace rz {
@@ -22,63 +24,96 @@ constexpr std::array<MemoryTag, 4> kOtherMemory = {MemoryTag::kBucket, MemoryTag
                                                    MemoryTag::kActivation, MemoryTag::kOther};
 
 constexpr char kFormat[] = "ringzero training report";
-constexpr int64_t kVersion = 1;
+constexpr int32_t kVersion = 1;
 
-// Names of kModelStates, in its order.
-constexpr std::array<const char*, kModelStates.size()> kStateKeys = {
-    "parameters", "gradients", "master", "moment1", "moment2"};
+// What a double holds exactly.
+constexpr double kMaxWhole = 9007199254740992;
 
-// Nine digits hold a loss's float32 exactly; NaN and infinity are no JSON numbers.
-std::string Number(double value) {
-  const std::string text = absl::StrFormat("%.9g", value);
-  return text.find_first_of("ni") == std::string::npos ? text : "null";
-}
+// Where the bytes of kModelStates stand, in its order.
+struct StateField {
+  const char* name;
+  bool (proto::MemoryReport::*has)() const;
+  double (proto::MemoryReport::*get)() const;
+  void (proto::MemoryReport::*set)(double);
+};
 
-std::string Numbers(const std::vector<double>& values) {
-  std::vector<std::string> texts;
-  texts.reserve(values.size());
-  for (const double value : values) texts.push_back(Number(value));
-  return absl::StrCat("[", absl::StrJoin(texts, ", "), "]");
-}
-
-std::string MemoryJson(const MemoryReport& memory) {
-  std::string json = absl::StrFormat(
-      "  \"memory\": {\n    \"world\": %d,\n    \"stage\": %s,\n    \"dtype\": %s,\n"
-      "    \"parameter_elements\": %d,\n    \"padding_elements\": %d",
-      memory.shape.world, JsonString(NameOf(memory.shape.stage)),
-      JsonString(NameOf(memory.shape.dtype)), memory.shape.parameter_elements,
-      memory.shape.padding_elements);
-  for (size_t i = 0; memory.measured && i < kStateKeys.size(); ++i) {
-    absl::StrAppendFormat(&json, ",\n    \"%s_bytes\": %d", kStateKeys[i], (*memory.measured)[i]);
+#define RZ_STATE_FIELD(name)                                             \
+  StateField {                                                           \
+#name, &proto::MemoryReport::has_##name, &proto::MemoryReport::name, \
+        &proto::MemoryReport::set_##name                                 \
   }
-  absl::StrAppend(&json, ",\n    \"other\": {");
-  const char* separator = "";
+constexpr std::array<StateField, kModelStates.size()> kStateFields = {
+    RZ_STATE_FIELD(parameters_bytes), RZ_STATE_FIELD(gradients_bytes), RZ_STATE_FIELD(master_bytes),
+    RZ_STATE_FIELD(moment1_bytes), RZ_STATE_FIELD(moment2_bytes)};
+#undef RZ_STATE_FIELD
+
+void ToProto(const MemoryReport& memory, proto::MemoryReport* to) {
+  to->set_world(memory.shape.world);
+  to->set_stage(std::string(NameOf(memory.shape.stage)));
+  to->set_dtype(std::string(NameOf(memory.shape.dtype)));
+  to->set_parameter_elements(static_cast<double>(memory.shape.parameter_elements));
+  to->set_padding_elements(static_cast<double>(memory.shape.padding_elements));
+  for (size_t i = 0; memory.measured && i < kStateFields.size(); ++i) {
+    (to->*kStateFields[i].set)(static_cast<double>((*memory.measured)[i]));
+  }
   for (const OtherMemory& other : memory.other) {
-    absl::StrAppendFormat(&json, "%s%s: {\"now_bytes\": %d, \"peak_bytes\": %d}", separator,
-                          JsonString(NameOf(other.tag)), other.now, other.peak);
-    separator = ", ";
+    proto::OtherMemoryReport& report = (*to->mutable_other())[std::string(NameOf(other.tag))];
+    report.set_now_bytes(static_cast<double>(other.now));
+    report.set_peak_bytes(static_cast<double>(other.peak));
   }
-  return json + "}\n  }";
 }
 
-// Typed reads of a flat report.
-absl::StatusOr<std::string> Text(const FlatJson& json, const std::string& path) {
-  const auto found = json.find(path);
-  if (found == json.end()) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("no report of rz_train: expected \"", path, "\", found nothing"));
-  }
-  return found->second;
+absl::Status Missing(const std::string& name) {
+  return absl::InvalidArgumentError(
+      absl::StrCat("no report of rz_train: expected \"", name, "\", found nothing"));
 }
 
-absl::StatusOr<int64_t> Integer(const FlatJson& json, const std::string& path) {
-  RZ_ASSIGN_OR_RETURN(const std::string text, Text(json, path));
-  int64_t value = 0;
-  if (!absl::SimpleAtoi(text, &value) || value < 0) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("\"", path, "\": expected a whole number from 0 on, found \"", text, "\""));
+absl::StatusOr<int64_t> Whole(const std::string& name, bool present, double value) {
+  if (!present) return Missing(name);
+  if (value >= 0 && value <= kMaxWhole && value == std::floor(value)) {
+    return static_cast<int64_t>(value);
   }
-  return value;
+  return absl::InvalidArgumentError(
+      absl::StrCat("\"", name, "\": expected a whole number from 0 on, found ", value));
+}
+
+absl::StatusOr<MemoryReport> FromProto(const proto::MemoryReport& from) {
+  if (!from.has_stage() || !ParseZeroStage(from.stage()) || !from.has_dtype() ||
+      !ParseDType(from.dtype()) || from.world() < 1) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("expected a stage, a dtype and a world in \"memory\", found \"", from.stage(),
+                     "\", \"", from.dtype(), "\" and ", from.world()));
+  }
+  MemoryReport memory;
+  memory.shape.stage = *ParseZeroStage(from.stage());
+  memory.shape.dtype = *ParseDType(from.dtype());
+  memory.shape.world = from.world();
+  RZ_ASSIGN_OR_RETURN(
+      memory.shape.parameter_elements,
+      Whole("memory.parameter_elements", from.has_parameter_elements(), from.parameter_elements()));
+  RZ_ASSIGN_OR_RETURN(
+      memory.shape.padding_elements,
+      Whole("memory.padding_elements", from.has_padding_elements(), from.padding_elements()));
+  memory.measured.emplace();
+  for (size_t i = 0; i < kStateFields.size(); ++i) {
+    const StateField& field = kStateFields[i];
+    RZ_ASSIGN_OR_RETURN((*memory.measured)[i], Whole(absl::StrCat("memory.", field.name),
+                                                     (from.*field.has)(), (from.*field.get)()));
+  }
+  for (size_t i = 0; i < memory.other.size(); ++i) {
+    OtherMemory& other = memory.other[i];
+    other.tag = kOtherMemory[i];
+    const std::string tag(NameOf(other.tag));
+    const auto found = from.other().find(tag);
+    const std::string path = absl::StrCat("memory.other.", tag);
+    if (found == from.other().end()) return Missing(path);
+    const proto::OtherMemoryReport& bytes = found->second;
+    RZ_ASSIGN_OR_RETURN(other.now,
+                        Whole(path + ".now_bytes", bytes.has_now_bytes(), bytes.now_bytes()));
+    RZ_ASSIGN_OR_RETURN(other.peak,
+                        Whole(path + ".peak_bytes", bytes.has_peak_bytes(), bytes.peak_bytes()));
+  }
+  return memory;
 }
 
 absl::Status Differs(const char* what, const std::string& reference, const std::string& here) {
@@ -95,33 +130,41 @@ absl::Status Prefixed(const std::string& path, const absl::Status& status) {
 
 std::string ToJson(const RunReport& report) {
   const TrainConfig& config = report.config;
-  std::string json = absl::StrFormat(
-      "{\n  \"format\": \"%s\",\n  \"version\": %d,\n  \"dataset\": %s,\n  \"model\": %s,\n"
-      "  \"numeric\": %s,\n  \"lr\": %s,\n  \"weight_decay\": %s,\n  \"global_batch\": %d,\n"
-      "  \"seed\": %u,\n  \"transport\": %s,\n  \"algorithms\": %s,\n",
-      kFormat, kVersion, JsonString(config.dataset), JsonString(config.model.ToString()),
-      JsonString(NameOf(config.numeric_mode)), Number(config.learning_rate),
-      Number(config.weight_decay), config.global_batch, config.seed, JsonString(report.transport),
-      JsonString(report.algorithms));
-  absl::StrAppend(&json, MemoryJson(report.memory), ",\n");
-  absl::StrAppendFormat(
-      &json,
-      "  \"wire\": {\"payload_bytes_per_step\": %d, \"expected_bytes_per_step\": %d, "
-      "\"formula\": %s},\n",
-      report.payload_bytes_per_step, report.expected_payload_bytes_per_step,
-      JsonString(report.wire_formula));
-  std::vector<std::string> epochs;
+  proto::RunReport message;
+  message.set_format(kFormat);
+  message.set_version(kVersion);
+  message.set_dataset(config.dataset);
+  message.set_model(config.model.ToString());
+  message.set_numeric(std::string(NameOf(config.numeric_mode)));
+  message.set_lr(config.learning_rate);
+  message.set_weight_decay(config.weight_decay);
+  message.set_global_batch(static_cast<int32_t>(config.global_batch));
+  message.set_seed(config.seed);
+  message.set_transport(report.transport);
+  message.set_algorithms(report.algorithms);
+  ToProto(report.memory, message.mutable_memory());
+  proto::WireReport& wire = *message.mutable_wire();
+  wire.set_payload_bytes_per_step(static_cast<double>(report.payload_bytes_per_step));
+  wire.set_expected_bytes_per_step(static_cast<double>(report.expected_payload_bytes_per_step));
+  wire.set_formula(report.wire_formula);
+  message.set_steps(static_cast<double>(report.steps));
+  message.mutable_losses()->Add(report.losses.begin(), report.losses.end());
+  message.mutable_norms()->Add(report.norms.begin(), report.norms.end());
   for (const EpochResult& epoch : report.epochs) {
-    epochs.push_back(absl::StrCat("{\"loss\": ", Number(epoch.loss),
-                                  ", \"test_accuracy\": ", Number(epoch.test_accuracy), "}"));
+    proto::EpochReport& to = *message.add_epochs();
+    to.set_loss(epoch.loss);
+    to.set_test_accuracy(epoch.test_accuracy);
   }
-  absl::StrAppendFormat(
-      &json,
-      "  \"steps\": %d,\n  \"losses\": %s,\n  \"norms\": %s,\n  \"epochs\": [%s],\n"
-      "  \"seconds\": %s,\n  \"test_accuracy\": %s,\n"
-      "  \"weights_crc32c\": \"%08X\"\n}\n",
-      report.steps, Numbers(report.losses), Numbers(report.norms), absl::StrJoin(epochs, ", "),
-      Number(report.seconds), Number(report.test_accuracy), report.weights_crc32c);
+  message.set_seconds(report.seconds);
+  message.set_test_accuracy(report.test_accuracy);
+  message.set_weights_crc32c(absl::StrFormat("%08X", report.weights_crc32c));
+
+  google::protobuf::util::JsonPrintOptions options;
+  options.add_whitespace = true;
+  options.preserve_proto_field_names = true;
+  std::string json;
+  // Fails for well-known types out of range alone, of which there are none here.
+  (void)google::protobuf::util::MessageToJsonString(message, &json, options);
   return json;
 }
 
@@ -144,41 +187,31 @@ absl::Status WriteReport(const RunReport& report, const std::string& path) {
 }
 
 absl::StatusOr<ReferenceRun> ParseReference(std::string_view text) {
-  RZ_ASSIGN_OR_RETURN(const FlatJson json, ParseFlatJson(text));
-  RZ_ASSIGN_OR_RETURN(const std::string format, Text(json, "format"));
-  RZ_ASSIGN_OR_RETURN(const int64_t version, Integer(json, "version"));
-  if (format != kFormat || version > kVersion) {
-    return absl::InvalidArgumentError(absl::StrCat("expected \"", kFormat, "\" version ", kVersion,
-                                                   ", found \"", format, "\" version ", version));
-  }
-  ReferenceRun run;
-  RZ_ASSIGN_OR_RETURN(run.model, Text(json, "model"));
-  ModelShape& shape = run.memory.shape;
-  RZ_ASSIGN_OR_RETURN(const std::string stage, Text(json, "memory.stage"));
-  RZ_ASSIGN_OR_RETURN(const std::string dtype, Text(json, "memory.dtype"));
-  RZ_ASSIGN_OR_RETURN(const int64_t world, Integer(json, "memory.world"));
-  if (!ParseZeroStage(stage) || !ParseDType(dtype) || world < 1 || world > INT32_MAX) {
+  google::protobuf::util::JsonParseOptions options;
+  options.ignore_unknown_fields = true;
+  proto::RunReport message;
+  const auto status = google::protobuf::util::JsonStringToMessage(
+      google::protobuf::StringPiece(text.data(), text.size()), &message, options);
+  if (!status.ok()) {
+    // What follows the first line shows the text around the error.
+    const std::string reason(status.message());
     return absl::InvalidArgumentError(
-        absl::StrCat("expected a stage, a dtype and a world, found \"", stage, "\", \"", dtype,
-                     "\" and ", world));
+        absl::StrCat("no report of rz_train: ", reason.substr(0, reason.find('\n'))));
   }
-  shape.stage = *ParseZeroStage(stage);
-  shape.dtype = *ParseDType(dtype);
-  shape.world = static_cast<int>(world);
-  RZ_ASSIGN_OR_RETURN(shape.parameter_elements, Integer(json, "memory.parameter_elements"));
-  RZ_ASSIGN_OR_RETURN(shape.padding_elements, Integer(json, "memory.padding_elements"));
-  run.memory.measured.emplace();
-  for (size_t i = 0; i < kStateKeys.size(); ++i) {
-    RZ_ASSIGN_OR_RETURN((*run.memory.measured)[i],
-                        Integer(json, absl::StrCat("memory.", kStateKeys[i], "_bytes")));
+  if (!message.has_format()) return Missing("format");
+  if (message.format() != kFormat || message.version() < 1 || message.version() > kVersion) {
+    return absl::InvalidArgumentError(absl::StrCat("expected \"", kFormat, "\" version ", kVersion,
+                                                   ", found \"", absl::CHexEscape(message.format()),
+                                                   "\" version ", message.version()));
   }
-  for (size_t i = 0; i < run.memory.other.size(); ++i) {
-    OtherMemory& other = run.memory.other[i];
-    other.tag = kOtherMemory[i];
-    const std::string path = absl::StrCat("memory.other.", std::string(NameOf(other.tag)));
-    RZ_ASSIGN_OR_RETURN(other.now, Integer(json, path + ".now_bytes"));
-    RZ_ASSIGN_OR_RETURN(other.peak, Integer(json, path + ".peak_bytes"));
-  }
+  if (!message.has_model()) return Missing("model");
+  ReferenceRun run;
+  run.model = message.model();
+  RZ_ASSIGN_OR_RETURN(run.memory, FromProto(message.memory()));
+  run.losses.assign(message.losses().begin(), message.losses().end());
+  run.norms.assign(message.norms().begin(), message.norms().end());
+  run.test_accuracy = message.test_accuracy();
+  run.weights_crc32c = message.weights_crc32c();
   return run;
 }
 

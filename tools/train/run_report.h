@@ -46,10 +46,14 @@ absl::Status CheckWritable(const std::string& path);
 //   Unknown  the file cannot be written; the message has the system's reason
 absl::Status WriteReport(const RunReport& report, const std::string& path);
 
-// What --reference needs of an earlier run's report.
+// What is read of an earlier run's report.
 struct ReferenceRun {
   std::string model;
   MemoryReport memory;
+  std::vector<double> losses;  // as RunReport's
+  std::vector<double> norms;
+  double test_accuracy = 0;
+  std::string weights_crc32c;  // "0A1B2C3D"
 };
 
 //   InvalidArgument  no report of rz_train, or of a newer version

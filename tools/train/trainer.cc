@@ -8,6 +8,8 @@
 #include "tools/train/trainer.h"
 
 #include <algorithm>
+#include <cmath>
+#include <limits>
 #include <numeric>
 #include <string>
 #include <utility>
@@ -32,6 +34,16 @@ ZeroConfig OptimizerConfig(const TrainConfig& config, const Clock* clock) {
   zero.adamw.weight_decay = config.weight_decay;
   zero.clock = clock;
   return zero;
+}
+
+// Infinity where a value is not finite.
+float LargestMagnitude(absl::Span<const float> values) {
+  float largest = 0;
+  for (const float value : values) {
+    if (!std::isfinite(value)) return std::numeric_limits<float>::infinity();
+    largest = std::max(largest, std::abs(value));
+  }
+  return largest;
 }
 
 std::vector<ParamSpec> Specs(const MlpShape& shape) {
@@ -96,12 +108,48 @@ void Trainer::StoreGradients() {
   }
 }
 
-BatchResult Trainer::ForwardOn(const LabelledImages& images, absl::Span<const int64_t> indices) {
+absl::StatusOr<BatchResult> Trainer::ForwardOn(const LabelledImages& images,
+                                               absl::Span<const int64_t> indices) {
   const size_t width = static_cast<size_t>(images.features);
   const absl::Span<float> pixels = pixels_.as<float>().subspan(0, indices.size() * width);
   const absl::Span<uint8_t> labels = absl::MakeSpan(labels_).subspan(0, indices.size());
   images.Gather(indices, pixels, labels);
-  return mlp_->Forward(pixels, labels);
+  const BatchResult result = mlp_->Forward(pixels, labels);
+  if (std::isfinite(result.loss_sum)) return result;
+  // The first parameter that is not finite; where all are, the one with the largest weight.
+  std::string parameter;
+  float largest = 0;
+  for (size_t i = 0; i < 2 * config_.model.layer_count(); ++i) {
+    const float magnitude = LargestMagnitude(mlp_->parameter(i));
+    if (!parameter.empty() && magnitude <= largest) continue;
+    parameter = config_.model.Parameters()[i].name;
+    largest = magnitude;
+    if (!std::isfinite(magnitude)) break;
+  }
+  return absl::OutOfRangeError(absl::StrFormat(
+      "the loss of %d samples of rank %d is %s (largest weight %g, in %s): is the learning rate %g "
+      "too large?",
+      indices.size(), communicator_->rank().value(),
+      std::isnan(result.loss_sum) ? "not a number" : "infinite", largest, parameter,
+      config_.learning_rate));
+}
+
+absl::StatusOr<std::string> Trainer::SkipCause() {
+  const std::vector<MlpParameter> parameters = config_.model.Parameters();
+  auto bad = static_cast<int64_t>(parameters.size());
+  for (int64_t i = bad - 1; i >= 0; --i) {
+    if (!std::isfinite(LargestMagnitude(mlp_->gradient(static_cast<size_t>(i))))) bad = i;
+  }
+  std::vector<int64_t> all(static_cast<size_t>(communicator_->world_size()));
+  RZ_RETURN_IF_ERROR(
+      communicator_->AllGather(&bad, all.data(), static_cast<int64_t>(all.size()), DType::kInt64));
+  for (size_t rank = 0; rank < all.size(); ++rank) {
+    if (all[rank] == static_cast<int64_t>(parameters.size())) continue;
+    return absl::StrCat("rank ", rank, "'s gradient of ",
+                        parameters[static_cast<size_t>(all[rank])].name, " is not finite");
+  }
+  return absl::StrCat("every rank's gradient is finite, their sum in ",
+                      std::string(NameOf(config_.dtype)), " is not");
 }
 
 absl::StatusOr<TrainStep> Trainer::Step() {
@@ -114,7 +162,7 @@ absl::StatusOr<TrainStep> Trainer::Step() {
   ++next_step_;
 
   LoadWeights();
-  step.local = ForwardOn(dataset_->train, indices);
+  RZ_ASSIGN_OR_RETURN(step.local, ForwardOn(dataset_->train, indices));
   const absl::Duration forward_end = clock_->Now();
 
   mlp_->Backward(
@@ -123,6 +171,9 @@ absl::StatusOr<TrainStep> Trainer::Step() {
   const absl::Duration backward_end = clock_->Now();
 
   RZ_ASSIGN_OR_RETURN(step.report, optimizer_->Step({.learning_rate = config_.learning_rate}));
+  if (step.report.skipped) {
+    RZ_ASSIGN_OR_RETURN(step.skip_cause, SkipCause());
+  }
   step.forward = forward_end - begin;
   step.backward = backward_end - forward_end;
   step.total = clock_->Now() - begin;
@@ -139,7 +190,9 @@ absl::StatusOr<double> Trainer::TestAccuracy() {
   int64_t correct = 0;
   const size_t batch = static_cast<size_t>(mlp_->max_batch());
   for (size_t begin = 0; begin < indices.size(); begin += batch) {
-    correct += ForwardOn(test, absl::MakeConstSpan(indices).subspan(begin, batch)).correct;
+    RZ_ASSIGN_OR_RETURN(const BatchResult result,
+                        ForwardOn(test, absl::MakeConstSpan(indices).subspan(begin, batch)));
+    correct += result.correct;
   }
   RZ_ASSIGN_OR_RETURN(const double all_correct, SumOverRanks(static_cast<double>(correct)));
   return all_correct / static_cast<double>(test.count());

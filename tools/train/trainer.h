@@ -8,6 +8,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -28,6 +29,8 @@ struct TrainStep {
   int64_t local_samples = 0;
   int64_t global_samples = 0;
   StepReport report;
+  // Of a skipped step, the same on all ranks: "rank 2's gradient of layer4.bias is not finite".
+  std::string skip_cause;
   // Forward counts the gathering of samples and the widening of weights; backward the rounding of
   // gradients.
   absl::Duration forward;
@@ -49,9 +52,12 @@ class Trainer {
   absl::Status Initialize();
 
   // The next step of the order of samples.
+  //   OutOfRange  the loss of this rank's samples is not finite; nothing was sent. The message
+  //               has the parameter with the largest weight
   absl::StatusOr<TrainStep> Step();
 
   // Of the working weights on the test set, each rank looking at its share.
+  //   OutOfRange  as Step
   absl::StatusOr<double> TestAccuracy();
 
   // CRC-32C of the working weights in declaration order, without padding.
@@ -72,7 +78,12 @@ class Trainer {
   void LoadWeights();
   void StoreGradients();
 
-  BatchResult ForwardOn(const LabelledImages& images, absl::Span<const int64_t> indices);
+  //   OutOfRange  as Step
+  absl::StatusOr<BatchResult> ForwardOn(const LabelledImages& images,
+                                        absl::Span<const int64_t> indices);
+
+  // Together: whose gradient made all ranks skip a step.
+  absl::StatusOr<std::string> SkipCause();
 
   const TrainConfig config_;
   const Dataset* dataset_;

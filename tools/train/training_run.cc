@@ -69,6 +69,7 @@ absl::Status TrainingRun::RunSteps() {
   while (step_ < last_step_) {
     ++step_;
     RZ_RETURN_IF_ERROR(TrainOne());
+    RZ_RETURN_IF_ERROR(progress_->status());
     if (step_ % trainer_->steps_per_epoch() == 0) RZ_RETURN_IF_ERROR(EndEpoch());
   }
   report_.steps = last_step_;
@@ -82,8 +83,9 @@ absl::Status TrainingRun::TrainOne() {
   epoch_samples_ += step.global_samples;
   if (step.report.skipped) {
     progress_->Line(absl::StrFormat(
-        "step %d skipped: %d elements of the gradient are not finite, the first in %s", step_,
-        step.report.non_finite_count, step.report.first_non_finite_parameter));
+        "step %d skipped: %d elements of the mean gradient are not finite, the first in %s; %s",
+        step_, step.report.non_finite_count, step.report.first_non_finite_parameter,
+        step.skip_cause));
   } else {
     report_.payload_bytes_per_step = step.report.payload_bytes;
     wire_difference_ =
@@ -126,6 +128,7 @@ absl::Status TrainingRun::Finish() {
   RZ_ASSIGN_OR_RETURN(const int64_t unbalanced,
                       trainer_->MaxOverRanks(report_.memory.Balances() ? 0 : 1));
   PrintSummary();
+  RZ_RETURN_IF_ERROR(progress_->status());
   if (wire_difference_ != 0) {
     return absl::InternalError(absl::StrCat("payload on the wire differs from the formula by ",
                                             wire_difference_, " bytes in some step of some rank"));
@@ -170,7 +173,7 @@ void TrainingRun::PrintStep(const TrainStep& step, double loss) {
   constexpr double kMega = 1e6;
   progress_->Line(absl::StrFormat(
       "step %d loss %.4f lr %g norm %.4g scale 1 samples/s %.0f forward %.1f backward %.1f "
-      "comm %.1f optim %.1f ms mem %.3f MB ddp %.3f MB",
+      "comm %.1f optim %.1f ms mem %.3f MB measured, ddp %.3f MB by formula",
       step_, loss, config_.learning_rate, step.report.norm,
       static_cast<double>(step.global_samples) / absl::ToDoubleSeconds(step.total),
       absl::ToDoubleMilliseconds(step.forward), absl::ToDoubleMilliseconds(step.backward),

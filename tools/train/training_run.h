@@ -30,7 +30,9 @@ class TrainingRun {
   // Trains to the last step and prints: a header; a line for each of the first 20 steps; a bar for
   // each epoch that goes on after them; memory, wire, accuracy and CRC.
   //   Internal   weights differ between ranks, or bytes measured (memory, wire) are not the
-  //   formula's otherwise  as Trainer's
+  //              formula's
+  //   Unknown    what is printed could not be written
+  //   otherwise  as Trainer's
   absl::Status Run();
 
   // The step that was under way or is done, from 1; 0 before the first.
