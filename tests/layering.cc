@@ -64,7 +64,7 @@ const std::vector<Border>& Borders() {
         "collectives/flight", "tools/"}},
       {"cuda", {"runtime/memory/cuda", "collectives/kernels/cuda", "optimizer/kernels/cuda"}},
       {"nccl", {}},
-      {"mpi.h", {}},
+      {"mpi.h", {"tools/bench/peers/"}},
       {"proto/", {"runtime/rendezvous/", "optimizer/", "collectives/flight", "tools/"}},
       {"isa-l", {"runtime/base/crc32c"}},
   };

@@ -20,6 +20,7 @@
 #include "runtime/base/simd_level.h"
 #include "runtime/job.h"
 #include "runtime/transport/ucx/ucx_transport.h"
+#include "tools/bench/against/against_main.h"
 #include "tools/bench/bench_config.h"
 #include "tools/bench/bench_rank.h"
 #include "tools/bench/foreign_flags.h"
@@ -75,13 +76,18 @@ int JoinAndRun(const BenchConfig& config, const JobEnvironment& environment) {
   return Fail("", absl::DataLossError(absl::StrCat(*wrong, " elements are wrong")));
 }
 
+// This program's file.
+std::string Self(char** argv) {
+  std::error_code error;
+  const std::filesystem::path path = std::filesystem::read_symlink("/proc/self/exe", error);
+  return error ? argv[0] : path.string();
+}
+
 // This program again, as `ranks` ranks.
 int LaunchRanks(int64_t ranks, int argc, char** argv) {
   LaunchOptions options;
   options.program = "rz_bench";
-  std::error_code error;
-  options.command = {std::filesystem::read_symlink("/proc/self/exe", error).string()};
-  if (error) options.command = {argv[0]};
+  options.command = {Self(argv)};
   options.command.insert(options.command.end(), argv + 1, argv + argc);
   options.ranks = static_cast<int>(ranks);
   options.prefix_output = false;
@@ -100,6 +106,7 @@ int Main(int argc, char** argv) {
   flags.Example("rz_bench all_reduce -np 2 -b 8 -e 256M -f 2");
   flags.Example("rz_bench all -np 4 -b 0 -e 64K -f 2 -d all -o all -c 3");
   flags.Example("rz_bench reduce_scatter -np 2 -b 1M -e 64M -f 4 --percentiles --json out.json");
+  flags.Example("rz_bench all_reduce -np 2 -b 8 -e 256M -f 8 --against openmpi,mpich,gloo");
   flags.Example("rz_run -n 4 -- rz_bench all_gather -b 1M -e 1M");
   flags.ParseOrExit(argc, argv);
   if (const absl::Status foreign = foreign_flags.Check(); !foreign.ok()) {
@@ -120,6 +127,11 @@ int Main(int argc, char** argv) {
     }
   }
   const bool in_job = !environment->rendezvous.empty();
+  if (!config->against.empty()) {
+    if (in_job) flags.UsageError("--against starts its own ranks: not within a job");
+    const absl::Status compared = CompareWithPeers(*config, Self(argv));
+    return compared.ok() ? kExitOk : Fail("", compared);
+  }
   if (!in_job && config->ranks > 1) return LaunchRanks(config->ranks, argc, argv);
   if (in_job && config->ranks != 0 && config->ranks != environment->world_size) {
     flags.UsageError(absl::StrCat("-np ", config->ranks, " within a job of ",

@@ -10,7 +10,7 @@
 #include "gmock/gmock.h"
 #include "runtime/base/status_matchers.h"
 #include "tests/integration/subprocess.h"
-#include "tools/train/flat_json.h"
+#include "tools/bench/json.h"
 
 namespace rz {
 namespace {
@@ -149,7 +149,7 @@ TEST(RzBenchTest, FilesHoldTheResultsAndNoSecret) {
     EXPECT_EQ(EndOf(run), 0) << run.ErrorOutput();
   }
   for (const char* suffix : {"", ".1"}) {
-    const auto parsed = ParseFlatJson(Contents(json + suffix));
+    const auto parsed = ReadJson(Contents(json + suffix));
     ASSERT_OK(parsed.status());
     EXPECT_EQ(parsed->at("results.3.size"), "64");
     EXPECT_EQ(parsed->at("out_of_bounds.okay"), "true");

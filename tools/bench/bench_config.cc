@@ -86,6 +86,7 @@ void BenchFlags::DeclareShape(FlagSet* flags) {
               {"i"});
   flags->Double("stepfactor", &values_.sweep.step_factor, {1, 1e9},
                 "from one size to the next; 1: by -i", {"f"});
+  flags->String("sizes", &sizes_, "these sizes, e.g. 8,1K,32M, in place of -b, -e, -i and -f");
   flags->String("op", &op_, "sum, prod, max, min, avg, premul_sum (mulsum) or all", {"o"});
   flags->String("datatype", &dtype_, "element type, e.g. float, bfloat16, f8e4m3, or all", {"d"});
   flags->String("root", &root_, "of operations that have one: a rank, or all", {"r"});
@@ -148,10 +149,22 @@ void BenchFlags::DeclareOutput(FlagSet* flags) {
   flags->String("plot", &values_.plot_path, "draw the results into this HTML file");
 }
 
+void BenchFlags::DeclareComparison(FlagSet* flags) {
+  values_.peer_folder = DefaultPeerFolder();
+  flags->String("against", &against_,
+                "openmpi,mpich,gloo or some of them: measured in turn with ringzero, as ratios");
+  flags->Bool("against-default", &values_.against_default,
+              "also as they are out of the box, beside their best settings");
+  flags->Int("rounds", &values_.rounds, {1, 1000}, "of --against");
+  flags->String("peer-folder", &values_.peer_folder,
+                "where tools/bench/peers/build has put their programs");
+}
+
 void BenchFlags::Declare(FlagSet* flags) {
   DeclareShape(flags);
   DeclareMethod(flags);
   DeclareOutput(flags);
+  DeclareComparison(flags);
 }
 
 absl::Status BenchFlags::ReadSampling(BenchConfig* config) const {
@@ -192,11 +205,29 @@ absl::Status BenchFlags::ReadRoot(BenchConfig* config) const {
   return absl::OkStatus();
 }
 
+absl::Status BenchFlags::ReadComparison(BenchConfig* config) const {
+  if (against_.empty()) {
+    if (!config->against_default) return absl::OkStatus();
+    return absl::InvalidArgumentError("--against-default needs --against");
+  }
+  RZ_ASSIGN_OR_RETURN(config->against, ParsePeers(against_));
+  if (config->dtypes != std::vector<DType>{DType::kFloat32} ||
+      config->ops != std::vector<ReduceOp>{ReduceOp::kSum} || config->root != 0 ||
+      config->all_roots) {
+    return absl::InvalidArgumentError("--against compares float sums with root 0: no -d, -o, -r");
+  }
+  if (config->aggregate != 1 || config->unalign != 0 || config->plan.iterations != 0) {
+    return absl::InvalidArgumentError(
+        "--against measures single calls on aligned buffers by --budget: no -m, -u, -n");
+  }
+  return absl::OkStatus();
+}
+
 absl::StatusOr<BenchConfig> BenchFlags::Read(const FlagSet& flags,
                                              const std::string& environment_algorithms) const {
   BenchConfig config = values_;
   RZ_ASSIGN_OR_RETURN(config.operations, ParseOperations(flags.positional()));
-  RZ_ASSIGN_OR_RETURN(config.sizes, SizesOf(config.sweep));
+  RZ_ASSIGN_OR_RETURN(config.sizes, sizes_.empty() ? SizesOf(config.sweep) : ParseSizes(sizes_));
   config.columns.cpu_time = config.plan.cpu_time = cpu_time_ == 1;
   config.columns.timestamps = timestamps_ == 1;
   config.columns.per_iteration = per_iteration_ == 1;
@@ -204,6 +235,7 @@ absl::StatusOr<BenchConfig> BenchFlags::Read(const FlagSet& flags,
   RZ_RETURN_IF_ERROR(ReadKinds(&config));
   RZ_RETURN_IF_ERROR(ReadRoot(&config));
   RZ_RETURN_IF_ERROR(ReadSampling(&config));
+  RZ_RETURN_IF_ERROR(ReadComparison(&config));
   if (registration_ == 2) {
     return absl::InvalidArgumentError(
         "-R 2 means nothing here (windows of GPU memory); -R 1 registers buffers");

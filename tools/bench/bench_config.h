@@ -12,6 +12,7 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "runtime/base/dtype.h"
+#include "tools/bench/against/peer.h"
 #include "tools/bench/bench_buffer.h"
 #include "tools/bench/call_shape.h"
 #include "tools/bench/measurement.h"
@@ -39,7 +40,7 @@ struct BenchConfig {
   std::vector<std::string> arguments;  // the command line, for files
   std::vector<BenchOperation> operations;
   SizeSweep sweep;
-  std::vector<int64_t> sizes;
+  std::vector<int64_t> sizes;  // what the sweep or --sizes says; not empty
   std::vector<DType> dtypes;
   std::vector<ReduceOp> ops;
   int root = 0;
@@ -60,6 +61,13 @@ struct BenchConfig {
   TableColumns columns;
   bool report_memory = false;
   bool explain = false;
+
+  // Other libraries to compare with; empty: none.
+  std::vector<PeerLibrary> against;
+  bool against_default = false;
+  int64_t rounds = 3;
+  std::string peer_folder;
+
   std::string csv_path;
   std::string json_path;
   std::string plot_path;
@@ -89,11 +97,14 @@ class BenchFlags {
   void DeclareShape(FlagSet* flags);
   void DeclareMethod(FlagSet* flags);
   void DeclareOutput(FlagSet* flags);
+  void DeclareComparison(FlagSet* flags);
   absl::Status ReadSampling(BenchConfig* config) const;
   absl::Status ReadKinds(BenchConfig* config) const;
   absl::Status ReadRoot(BenchConfig* config) const;
+  absl::Status ReadComparison(BenchConfig* config) const;
 
   BenchConfig values_;
+  std::string sizes_, against_;
   std::string op_ = "sum", dtype_ = "float", root_ = "0";
   std::string numeric_mode_ = "deterministic", counts_ = "half", binding_ = "auto";
   int64_t average_ = 1, registration_ = 0, cpu_time_ = 0, timestamps_ = 0, per_iteration_ = 0,

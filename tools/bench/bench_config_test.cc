@@ -151,6 +151,11 @@ TEST(BenchConfigTest, WhatCannotBeIsRefusedInOneLine) {
       {{"all", "-np", "0"}, "-np"},
       {{"all", "--fresh", "--batches"}, "exclude"},
       {{"all", "-I", "1", "-n", "1000000000"}, "at most"},
+      {{"all", "--against", "nccl"}, "--against takes openmpi,mpich,gloo"},
+      {{"all", "--against-default"}, "needs --against"},
+      {{"all", "--against", "gloo", "-d", "half"}, "float sums"},
+      {{"all", "--against", "gloo", "-n", "5"}, "by --budget"},
+      {{"all", "--sizes", "8,x"}, "--sizes"},
       {{"all", "-N", "0", "--csv", "x"}, "-N 0 never ends"},
   };
   for (const auto& [arguments, message] : cases) {

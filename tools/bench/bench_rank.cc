@@ -6,6 +6,7 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <fstream>
 #include <iterator>
@@ -67,17 +68,21 @@ absl::StatusOr<std::string> Settle(const BenchConfig& config, RankExchange& exch
                          0, getpid(), HostName(), device, ProcessorName(cpuinfo));
 }
 
+int64_t LargestSize(const BenchConfig& config) {
+  return *std::max_element(config.sizes.begin(), config.sizes.end());
+}
+
 // The lines between a table's first and its columns.
 std::vector<std::string> Preface(const BenchConfig& config, const Ranks& ranks,
                                  const std::vector<std::string>& rank_lines) {
-  const SizeSweep& sweep = config.sweep;
   const MeasurementPlan& plan = config.plan;
-  const bool factor = sweep.step_factor > 1;
+  const bool factor = config.sweep.step_factor > 1;
   const std::string step =
-      factor ? absl::StrCat(sweep.step_factor) : absl::StrCat(sweep.step_bytes);
+      factor ? absl::StrCat(config.sweep.step_factor) : absl::StrCat(config.sweep.step_bytes);
   std::vector<std::string> lines = {
-      absl::StrCat("# nRanks ", ranks.exchange->world_size(), " minBytes ", sweep.min_bytes,
-                   " maxBytes ", sweep.max_bytes, " step: ", step, factor ? "(factor)" : "(bytes)",
+      absl::StrCat("# nRanks ", ranks.exchange->world_size(), " minBytes ",
+                   *std::min_element(config.sizes.begin(), config.sizes.end()), " maxBytes ",
+                   LargestSize(config), " step: ", step, factor ? "(factor)" : "(bytes)",
                    " warmup iters: ", plan.warmup,
                    " iters: ", plan.iterations == 0 ? "auto" : absl::StrCat(plan.iterations),
                    " agg iters: ", config.aggregate, " validation: ", config.checks,
@@ -176,7 +181,7 @@ absl::StatusOr<int64_t> RunSweep(const BenchConfig& config, const Ranks& ranks) 
   RunDescription description = Describe(config, ranks);
   RZ_ASSIGN_OR_RETURN(const std::string mine, Settle(config, *ranks.exchange));
   RZ_ASSIGN_OR_RETURN(description.ranks, ranks.exchange->GatherText(mine));
-  RZ_ASSIGN_OR_RETURN(CallMemory memory, CallMemory::Create(config.sizes.back(), config.aggregate,
+  RZ_ASSIGN_OR_RETURN(CallMemory memory, CallMemory::Create(LargestSize(config), config.aggregate,
                                                             config.unalign, config.registration));
   CommunicatorSubject subject(ranks.communicator);
   SweepRun run(&config, &subject, ranks.exchange, &memory, [first](const std::string& line) {

@@ -7,19 +7,12 @@
 #include <time.h>
 
 #include <algorithm>
-#include <cmath>
 
 #include "runtime/base/status_macros.h"
+#include "tools/bench/batch_method.h"
 
 namespace rz {
 namespace {
-
-constexpr int64_t kMinIterations = 5;
-constexpr int64_t kMaxIterations = 10'000;
-constexpr double kBatchUs = 200;
-constexpr int64_t kMaxCallsPerBatch = 1024;
-constexpr int64_t kMaxBatches = 4000;
-constexpr int64_t kEstimateCalls = 3;
 
 double NowUs(clockid_t clock) {
   timespec now{};
@@ -46,15 +39,15 @@ absl::StatusOr<double> Estimate(Subject& subject, RankExchange& exchange, const 
 
 // Step 2.
 SamplePlan PlanSamples(const MeasurementPlan& plan, double estimate_us) {
+  const double budget_us = absl::ToDoubleMicroseconds(plan.budget);
   const bool automatic = plan.iterations == 0;
   if (plan.sampling == Sampling::kBatches) {
     const int64_t calls = CallsPerBatch(estimate_us);
-    const int64_t samples =
-        automatic ? IterationsFor(plan.budget, estimate_us * static_cast<double>(calls))
-                  : (plan.iterations + calls - 1) / calls;
-    return {std::min(samples, kMaxBatches), calls};
+    const double batch_us = estimate_us * static_cast<double>(calls);
+    return {automatic ? IterationsFor(budget_us, batch_us) : (plan.iterations + calls - 1) / calls,
+            calls};
   }
-  const int64_t iterations = automatic ? IterationsFor(plan.budget, estimate_us) : plan.iterations;
+  const int64_t iterations = automatic ? IterationsFor(budget_us, estimate_us) : plan.iterations;
   if (plan.sampling == Sampling::kPlain) return {1, iterations};
   return {iterations, 1};
 }
@@ -80,16 +73,6 @@ absl::Status TakeSamples(Subject& subject, RankExchange& exchange, const Measure
 }
 
 }  // namespace
-
-int64_t IterationsFor(absl::Duration budget, double estimate_us) {
-  const double wanted = absl::ToDoubleMicroseconds(budget) / std::max(estimate_us, 0.01);
-  return static_cast<int64_t>(std::clamp(wanted, double{kMinIterations}, double{kMaxIterations}));
-}
-
-int64_t CallsPerBatch(double estimate_us) {
-  const double wanted = std::ceil(kBatchUs / std::max(estimate_us, 0.01));
-  return static_cast<int64_t>(std::clamp(wanted, 1.0, double{kMaxCallsPerBatch}));
-}
 
 absl::StatusOr<Timing> Measure(Subject& subject, RankExchange& exchange, const MeasuredCall& call,
                                const MeasurementPlan& plan,

@@ -5,7 +5,7 @@
 //   each            a sample for every call, nothing between them: for percentiles
 //   fresh           a sample for every call; before each, outside the timed part, every rank
 //                   rewrites its input and all ranks meet
-//   batches         samples of so many calls that each lasts 200 us or more (1,024 calls at most);
+//   batches         samples of so many calls that each lasts 200 us or more (batch_method.h);
 //                   before each, all ranks meet. The time is the median over the samples of the
 //                   slowest rank's. The method in which other libraries are compared
 #ifndef RINGZERO_TOOLS_BENCH_MEASUREMENT_H_
@@ -41,11 +41,6 @@ struct Timing {
   double cpu_us = 0;            // likewise; 0 unless asked for
   SampleStatistics samples_us;  // an iteration; of each sample the slowest rank's
 };
-
-// Calls to make so that they last about as long as `budget`, each `estimate_us` long.
-int64_t IterationsFor(absl::Duration budget, double estimate_us);
-// Of a sample of kBatches.
-int64_t CallsPerBatch(double estimate_us);
 
 // Runs `call` on all ranks as `plan` says. `rewrite_input` is called where the sampling is kFresh.
 // Nothing is allocated here between the first timed call and the last.

@@ -13,7 +13,7 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "runtime/base/status_macros.h"
-#include "tools/train/flat_json.h"
+#include "tools/bench/json.h"
 
 namespace rz {
 namespace {
@@ -29,7 +29,7 @@ std::string Number(double value) {
 std::string Strings(const std::vector<std::string>& texts) {
   std::vector<std::string> quoted;
   quoted.reserve(texts.size());
-  for (const std::string& text : texts) quoted.push_back(JsonString(text));
+  for (const std::string& text : texts) quoted.push_back(QuoteJson(text));
   return absl::StrCat("[", absl::StrJoin(quoted, ", "), "]");
 }
 
@@ -51,13 +51,13 @@ std::string HalfJson(const HalfResult& half) {
 
 std::string RowJson(const ResultRow& row) {
   std::string json = absl::StrCat(
-      "    {\"operation\": ", JsonString(NameOf(row.operation)), ", \"size\": ", row.size_bytes,
-      ", \"count\": ", row.count, ", \"type\": ", JsonString(NameOf(row.dtype)),
-      ", \"redop\": ", JsonString(RedopOf(row)), ", \"root\": ", row.root);
+      "    {\"operation\": ", QuoteJson(NameOf(row.operation)), ", \"size\": ", row.size_bytes,
+      ", \"count\": ", row.count, ", \"type\": ", QuoteJson(NameOf(row.dtype)),
+      ", \"redop\": ", QuoteJson(RedopOf(row)), ", \"root\": ", row.root);
   if (row.out_of_place) absl::StrAppend(&json, ", \"out_of_place\": ", HalfJson(*row.out_of_place));
   if (row.in_place) absl::StrAppend(&json, ", \"in_place\": ", HalfJson(*row.in_place));
   if (row.limit_us) absl::StrAppend(&json, ", \"limit\": ", Number(*row.limit_us));
-  return absl::StrCat(json, ", \"timestamp\": ", JsonString(row.timestamp), "}");
+  return absl::StrCat(json, ", \"timestamp\": ", QuoteJson(row.timestamp), "}");
 }
 
 std::string HalfCsv(const ResultRow& row, const char* placement, const HalfResult& half) {
@@ -73,7 +73,7 @@ std::string HalfCsv(const ResultRow& row, const char* placement, const HalfResul
 }
 
 // The placement's times under `path`; none where it is not there.
-std::optional<HalfResult> ReadHalf(const FlatJson& json, const std::string& path) {
+std::optional<HalfResult> ReadHalf(const JsonScalars& json, const std::string& path) {
   const auto number = [&](const char* name) {
     const auto found = json.find(absl::StrCat(path, ".", name));
     double value = 0;
@@ -96,13 +96,13 @@ std::string ToJson(const RunDescription& run, const std::vector<ResultRow>& rows
   for (const ResultRow& row : rows) lines.push_back(RowJson(row));
   const ResultSummary summary = SummarizeRows(rows);
   return absl::StrCat(
-      "{\n  \"format\": ", JsonString(kFormat), ",\n  \"version\": ", kVersion,
-      ",\n  \"start_time\": ", JsonString(run.start_time),
-      ",\n  \"end_time\": ", JsonString(run.end_time), ",\n  \"args\": ", Strings(run.arguments),
+      "{\n  \"format\": ", QuoteJson(kFormat), ",\n  \"version\": ", kVersion,
+      ",\n  \"start_time\": ", QuoteJson(run.start_time),
+      ",\n  \"end_time\": ", QuoteJson(run.end_time), ",\n  \"args\": ", Strings(run.arguments),
       ",\n  \"ranks\": ", run.world, ",\n  \"devices\": ", Strings(run.ranks),
-      ",\n  \"transport\": ", JsonString(run.transport),
-      ",\n  \"numeric\": ", JsonString(run.numeric),
-      ",\n  \"algorithm\": ", JsonString(run.algorithm), ",\n  \"results\": [\n",
+      ",\n  \"transport\": ", QuoteJson(run.transport),
+      ",\n  \"numeric\": ", QuoteJson(run.numeric),
+      ",\n  \"algorithm\": ", QuoteJson(run.algorithm), ",\n  \"results\": [\n",
       absl::StrJoin(lines, ",\n"), "\n  ],\n  \"out_of_bounds\": {\"count\": ", summary.wrong,
       ", \"okay\": ", summary.wrong == 0 ? "true" : "false",
       "},\n  \"average_bus_bandwidth\": {\"bandwidth\": ", Number(summary.average_busbw), "}\n}\n");
@@ -120,7 +120,7 @@ std::string ToCsv(const std::vector<ResultRow>& rows) {
 }
 
 absl::StatusOr<std::vector<ResultRow>> ParseResults(const std::string& text) {
-  RZ_ASSIGN_OR_RETURN(const FlatJson json, ParseFlatJson(text));
+  RZ_ASSIGN_OR_RETURN(const JsonScalars json, ReadJson(text));
   const auto field = [&](const std::string& path) {
     const auto found = json.find(path);
     return found == json.end() ? std::string() : found->second;

@@ -9,7 +9,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "runtime/base/status_matchers.h"
-#include "tools/train/flat_json.h"
+#include "tools/bench/json.h"
 
 namespace rz {
 namespace {
@@ -41,7 +41,7 @@ TEST(ResultFilesTest, JsonHoldsWhatWasMeasured) {
   run.arguments = {"all", "--algo", "a\"b"};
   run.world = 2;
   run.ranks = {"#  Rank  0"};
-  const auto json = ParseFlatJson(ToJson(run, SomeRows()));
+  const auto json = ReadJson(ToJson(run, SomeRows()));
   ASSERT_OK(json.status());
   EXPECT_EQ(json->at("args.2"), "a\"b");
   EXPECT_EQ(json->at("ranks"), "2");

@@ -4,6 +4,8 @@
 #include <cmath>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "tools/flag_set.h"
 
 namespace rz {
 namespace {
@@ -47,6 +49,20 @@ absl::StatusOr<std::vector<int64_t>> SizesOf(const SizeSweep& sweep) {
     }
     sizes.push_back(static_cast<int64_t>(next));
   }
+}
+
+absl::StatusOr<std::vector<int64_t>> ParseSizes(const std::string& text) {
+  std::vector<int64_t> sizes;
+  for (const absl::string_view part : absl::StrSplit(text, ',')) {
+    int64_t size = 0;
+    const absl::Status status = ParseSize({part.data(), part.size()}, SizeUnit::kBinary, &size);
+    if (!status.ok()) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("--sizes takes ", status.message(), ", between commas, not '", part, "'"));
+    }
+    sizes.push_back(size);
+  }
+  return sizes;
 }
 
 }  // namespace rz

@@ -3,6 +3,7 @@
 #define RINGZERO_TOOLS_BENCH_SIZE_SWEEP_H_
 
 #include <cstdint>
+#include <string>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -21,6 +22,10 @@ struct SizeSweep {
 //   InvalidArgument  negative, max below min, a factor below 1, no step, or more than a million
 //                    sizes
 absl::StatusOr<std::vector<int64_t>> SizesOf(const SizeSweep& sweep);
+
+// "8,1K,32M": sizes in the given order.
+//   InvalidArgument  empty, or one is no size
+absl::StatusOr<std::vector<int64_t>> ParseSizes(const std::string& text);
 
 }  // namespace rz
 

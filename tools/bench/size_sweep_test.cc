@@ -46,5 +46,15 @@ TEST(SizeSweepTest, WhatCannotBeIsRefused) {
   refused({.min_bytes = 0, .max_bytes = 1'000'000, .step_bytes = 1}, "larger steps");
 }
 
+TEST(SizeSweepTest, ListsAreReadInTheirOrder) {
+  const auto sizes = ParseSizes("1K,8,2M");
+  ASSERT_OK(sizes.status());
+  EXPECT_THAT(*sizes, ElementsAre(1024, 8, 2 << 20));
+  for (const char* wrong : {"", "8,", "8,x", "8 16"}) {
+    EXPECT_THAT(ParseSizes(wrong),
+                StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("--sizes")));
+  }
+}
+
 }  // namespace
 }  // namespace rz

@@ -1,0 +1,114 @@
+#include "tools/bench/against/against_main.h"
+
+#include <unistd.h>
+
+#include <cstdio>
+#include <fstream>
+#include <iterator>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "runtime/base/status_macros.h"
+#include "tools/bench/against/against_run.h"
+#include "tools/bench/against/child.h"
+#include "tools/bench/against/comparison.h"
+#include "tools/bench/host.h"
+#include "tools/bench/result_files.h"
+
+namespace rz {
+namespace {
+
+void PrintLine(const std::string& line) {
+  std::fwrite(line.data(), 1, line.size(), stdout);
+  std::fputc('\n', stdout);
+  std::fflush(stdout);
+}
+
+// The flags that say how ringzero is run.
+std::vector<std::string> OwnFlags(const BenchConfig& config) {
+  std::vector<std::string> flags = {"--numeric",
+                                    std::string(NameOf(config.numeric_mode)),
+                                    "--transport",
+                                    config.transport,
+                                    "-R",
+                                    absl::StrCat(static_cast<int>(config.registration)),
+                                    "-c",
+                                    absl::StrCat(config.checks),
+                                    "--bind",
+                                    config.binding == Binding::kAuto   ? "auto"
+                                    : config.binding == Binding::kCore ? "core"
+                                                                       : "none"};
+  if (!config.algorithms.empty()) flags.insert(flags.end(), {"--algo", config.algorithms});
+  return flags;
+}
+
+std::string OwnSetting(const BenchConfig& config, bool bound) {
+  return absl::StrCat(
+      config.registration == Registration::kPlain ? "private buffers" : "registered buffers", ", ",
+      std::string(NameOf(config.numeric_mode)), ", transport ", config.transport,
+      config.algorithms.empty() ? "" : absl::StrCat(", ", config.algorithms),
+      bound ? ", bound" : "");
+}
+
+AgainstPlan PlanOf(const BenchConfig& config, const std::string& self) {
+  AgainstPlan plan;
+  plan.operations = config.operations;
+  plan.sizes = config.sizes;
+  plan.peers = config.against;
+  plan.out_of_the_box = config.against_default;
+  plan.rounds = config.rounds;
+  plan.budget = config.plan.budget;
+  plan.fresh = config.plan.sampling == Sampling::kFresh;
+  plan.place.folder = config.peer_folder;
+  plan.place.ranks = config.ranks == 0 ? 2 : static_cast<int>(config.ranks);
+  plan.place.processors = static_cast<int>(AllowedProcessors().size());
+  plan.place.root_user = geteuid() == 0;
+  plan.own_command = {self};
+  for (std::string& flag : OwnFlags(config)) plan.own_command.push_back(std::move(flag));
+  plan.own_setting = OwnSetting(
+      config, config.binding != Binding::kNone && plan.place.ranks <= plan.place.processors);
+  return plan;
+}
+
+std::vector<std::string> Head(const AgainstPlan& plan) {
+  std::ifstream file("/proc/cpuinfo");
+  const std::string cpuinfo((std::istreambuf_iterator<char>(file)),
+                            std::istreambuf_iterator<char>());
+  return {absl::StrCat("# rz_bench version ", std::string(kToolsVersion),
+                       " (ringzero) against others, ",
+                       absl::FormatTime("%Y-%m-%d %H:%M:%S", absl::Now(), absl::LocalTimeZone())),
+          absl::StrCat("# ", plan.place.ranks, " ranks on ", HostName(), ": ",
+                       plan.place.processors, " x ", ProcessorName(cpuinfo)),
+          absl::StrCat("# in turn over ", plan.rounds, " rounds, medians; each point ",
+                       plan.fresh ? "calls on rewritten inputs, each after a barrier"
+                                  : "batches of 200 us, each after a barrier",
+                       ", the slowest rank's median over ", absl::FormatDuration(plan.budget)),
+          "#"};
+}
+
+}  // namespace
+
+absl::Status CompareWithPeers(const BenchConfig& config, const std::string& self) {
+  const AgainstPlan plan = PlanOf(config, self);
+  for (const std::string& line : Head(plan)) PrintLine(line);
+  AgainstRun run(plan, RunChild, PrintLine);
+  RZ_RETURN_IF_ERROR(run.Run());
+  const auto write = [](const std::string& path, const std::string& text) {
+    const std::string free = FreePath(path);
+    RZ_RETURN_IF_ERROR(WriteFile(free, text));
+    PrintLine(absl::StrCat("# Written: ", free));
+    return absl::OkStatus();
+  };
+  if (!config.json_path.empty()) {
+    RZ_RETURN_IF_ERROR(
+        write(config.json_path, ComparisonJson(run.comparison(), config.arguments, plan.place.ranks,
+                                               static_cast<int>(plan.rounds))));
+  }
+  if (!config.csv_path.empty()) {
+    RZ_RETURN_IF_ERROR(write(config.csv_path, ComparisonCsv(run.comparison())));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace rz
