@@ -20,8 +20,8 @@
 // root. Their errors, for inputs x of N ranks and without overflow: in deterministic mode at most
 // half an ulp of the result and (N-1) u sum|x| of the accumulator's u (2^-24 for 16- and 8-bit
 // floats); in fast mode at most (N-1) u sum|x| of the wire's u (2^-8 for bfloat16, 2^-11 for
-// float16), whatever the algorithm (reduce_kernel.h says why). Memory belongs to the operation until it has completed. Threads: one owner thread calls
-// everything; Abort may come from any.
+// float16), whatever the algorithm (reduce_kernel.h says why). Memory belongs to the operation
+// until it has completed. Threads: one owner thread calls everything; Abort may come from any.
 #ifndef RINGZERO_COLLECTIVES_COMMUNICATOR_H_
 #define RINGZERO_COLLECTIVES_COMMUNICATOR_H_
 
