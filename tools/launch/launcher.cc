@@ -7,7 +7,7 @@
 //    signal to the launcher goes to all ranks, with SIGKILL after the grace or at the second
 //    signal.
 // 4. Whatever a rank leaves in its process group is killed before the rank is reaped, while the
-//    group's number cannot be another's.
+//    group's number cannot be another's. What a killed rank left in shared memory is removed.
 #include "tools/launch/launcher.h"
 
 #include <fcntl.h>
@@ -21,6 +21,7 @@
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
+#include <ctime>
 #include <filesystem>
 #include <memory>
 #include <optional>
@@ -35,14 +36,15 @@
 #include "tools/exit_code.h"
 #include "tools/launch/ending_reporter.h"
 #include "tools/launch/guard.h"
-#include "tools/launch/line_prefixer.h"
-#include "tools/launch/output_stream.h"
+#include "tools/launch/output_relay.h"
 #include "tools/launch/process.h"
+#include "tools/launch/shared_memory_sweep.h"
 #include "tools/launch/stdin_relay.h"
 
 namespace rz {
 namespace {
 
+constexpr char kSharedMemoryDirectory[] = "/dev/shm";
 constexpr int kForwardedSignals[] = {SIGUSR1, SIGUSR2};
 constexpr int kStopSignals[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT};
 
@@ -54,18 +56,10 @@ std::string RandomJobName() {
   return name;
 }
 
-// One output of one rank on its way to ours.
-struct Output {
-  ScopedFd fd;
-  int target = 0;  // index of the stream
-  std::unique_ptr<LinePrefixer> prefixer;
-};
-
 struct LocalRank {
   int rank = 0;
   std::optional<GatedProcess> process;
   std::optional<int> wait_status;  // once it has ended
-  std::vector<Output> outputs;
 
   bool running() const { return process.has_value() && !wait_status.has_value(); }
   bool failed() const { return wait_status.has_value() && ExitCodeOf(*wait_status) != 0; }
@@ -76,10 +70,7 @@ class Launcher {
   explicit Launcher(const LaunchOptions& options)
       : options_(options),
         world_size_(options.ranks * options.nodes),
-        streams_{
-            OutputStream(STDOUT_FILENO, &cursors_[0]),
-            OutputStream(STDERR_FILENO,
-                         &cursors_[OutputStream::AreOne(STDOUT_FILENO, STDERR_FILENO) ? 0 : 1])},
+        outputs_(options.program),
         ranks_(options.ranks) {}
 
   ~Launcher() {
@@ -91,11 +82,12 @@ class Launcher {
 
   int Run() {
     if (const absl::Status status = Start(); !status.ok()) {
-      Say(std::string(status.message()));
+      outputs_.Say(std::string(status.message()));
       return kExitFailure;
     }
     if (exec_error_ != 0) {
-      Say(absl::StrCat("cannot run '", options_.command[0], "': ", std::strerror(exec_error_)));
+      outputs_.Say(
+          absl::StrCat("cannot run '", options_.command[0], "': ", std::strerror(exec_error_)));
       return exec_error_ == EACCES ? kExitNotExecutable : kExitCannotRun;
     }
     while (std::any_of(ranks_.begin(), ranks_.end(),
@@ -103,17 +95,16 @@ class Launcher {
       WaitAndMove();
       ActOnTime();
     }
-    for (LocalRank& rank : ranks_) DrainOutputs(rank);
-    for (OutputStream& stream : streams_) stream.Finish();
+    outputs_.Finish();
+    if (std::any_of(ranks_.begin(), ranks_.end(),
+                    [](const LocalRank& rank) { return WIFSIGNALED(*rank.wait_status); })) {
+      SweepSharedMemory(kSharedMemoryDirectory, started_);
+    }
     verdict_ = reporter_->Finish();
-    return WithOutputErrors(Conclude());
+    return outputs_.WithWriteErrors(Conclude());
   }
 
  private:
-  void Say(const std::string& text) {
-    streams_[1].Write(-1, absl::StrCat(options_.program, ": ", text, "\n"));
-  }
-
   // Steps 1 and 2.
   absl::Status Start() {
     BlockSignals();
@@ -166,16 +157,10 @@ class Launcher {
     RZ_ASSIGN_OR_RETURN(GatedProcess process, GatedProcess::Fork(options_.command, streams));
     rank.process.emplace(std::move(process));
     if (input.write.get() >= 0) {
-      relay_ = std::make_unique<StdinRelay>(STDIN_FILENO, std::move(input.write));
+      input_ = std::make_unique<StdinRelay>(STDIN_FILENO, std::move(input.write));
     }
     for (int target = 0; target < 2 && world_size_ > 1; ++target) {
-      // Redrawn lines are for people: a file gets the last state of each.
-      const bool show_updates =
-          rank.rank == 0 && isatty(target == 0 ? STDOUT_FILENO : STDERR_FILENO) == 1;
-      rank.outputs.push_back(
-          {std::move(pipes[target].read), target,
-           std::make_unique<LinePrefixer>(
-               options_.prefix_output ? absl::StrCat("[", rank.rank, "] ") : "", show_updates)});
+      outputs_.Add(rank.rank, target, std::move(pipes[target].read));
     }
     return absl::OkStatus();
   }
@@ -220,13 +205,11 @@ class Launcher {
   // Step 3, once: sleeps until something happens and deals with it.
   void WaitAndMove() {
     std::vector<pollfd> waits = {{signals_.get(), POLLIN, 0}};
-    if (relay_ != nullptr) {
-      waits.push_back({relay_->readable(), POLLIN, 0});
-      waits.push_back({relay_->writable(), POLLOUT, 0});
+    if (input_ != nullptr) {
+      waits.push_back({input_->readable(), POLLIN, 0});
+      waits.push_back({input_->writable(), POLLOUT, 0});
     }
-    for (const LocalRank& rank : ranks_) {
-      for (const Output& output : rank.outputs) waits.push_back({output.fd.get(), POLLIN, 0});
-    }
+    outputs_.AddToPoll(&waits);
     const absl::Duration left = std::min(terminate_at_, kill_at_) - clock_.Now();
     const int timeout =
         left == absl::InfiniteDuration()
@@ -234,45 +217,9 @@ class Launcher {
             : static_cast<int>(std::max<int64_t>(
                   0, absl::ToInt64Milliseconds(absl::Ceil(left, absl::Milliseconds(1)))));
     if (poll(waits.data(), waits.size(), timeout) < 0) return;
-    if (relay_ != nullptr) relay_->Move();
-    for (LocalRank& rank : ranks_) {
-      for (Output& output : rank.outputs) MoveOutput(rank, output);
-    }
+    if (input_ != nullptr) input_->Move();
+    outputs_.Move();
     TakeSignals();
-  }
-
-  // Takes one piece, so that a rank that writes without end does not starve the others.
-  bool MoveOutput(LocalRank& rank, Output& output) {
-    if (output.fd.get() < 0) return false;
-    char buffer[16384];
-    const ssize_t got = read(output.fd.get(), buffer, sizeof(buffer));
-    if (got < 0) return errno == EINTR;
-    const std::string lines =
-        got > 0 ? output.prefixer->Feed(std::string_view(buffer, got)) : output.prefixer->Finish();
-    // Where ours takes no more, the ranks shall notice as if they wrote there themselves.
-    const bool read_on = WriteLines(rank, output, lines);
-    if (got == 0 || !read_on) output.fd.Close();
-    return got > 0 && read_on;
-  }
-
-  bool WriteLines(const LocalRank& rank, const Output& output, const std::string& lines) {
-    OutputStream& stream = streams_[output.target];
-    const bool worked_before = stream.error() == 0;
-    const bool works = stream.Write(rank.rank, lines);
-    if (worked_before && !works && stream.error() != EPIPE) {
-      Say(absl::StrCat("cannot write to standard ", output.target == 0 ? "output" : "error", ": ",
-                       std::strerror(stream.error())));
-    }
-    return works;
-  }
-
-  void DrainOutputs(LocalRank& rank) {
-    for (Output& output : rank.outputs) {
-      while (MoveOutput(rank, output)) {
-      }
-      // A process that left the group may hold the pipe open: that is not waited for.
-      if (output.fd.get() >= 0) WriteLines(rank, output, output.prefixer->Finish());
-    }
   }
 
   void TakeSignals() {
@@ -362,7 +309,8 @@ class Launcher {
     const bool any_failed = std::any_of(ranks_.begin(), ranks_.end(),
                                         [](const LocalRank& rank) { return rank.failed(); });
     if (stopped_by_ != 0) {
-      Say(absl::StrCat("stopped by signal ", stopped_by_, " (", sigdescr_np(stopped_by_), ")"));
+      outputs_.Say(
+          absl::StrCat("stopped by signal ", stopped_by_, " (", sigdescr_np(stopped_by_), ")"));
       return any_failed ? kExitSignal + stopped_by_ : kExitOk;
     }
     if (first_failure_ == nullptr) return kExitOk;
@@ -376,30 +324,20 @@ class Launcher {
     const std::string line =
         absl::StrCat("rank ", failed->rank, " ended: ", FormatWaitStatus(*failed->wait_status));
     const bool known_better = verdict_.has_value() && verdict_->message != line;
-    Say(known_better ? absl::StrCat(line, " (", verdict_->message, ")") : line);
+    outputs_.Say(known_better ? absl::StrCat(line, " (", verdict_->message, ")") : line);
     return ExitCodeOf(*failed->wait_status);
-  }
-
-  // What was lost makes a success a failure.
-  int WithOutputErrors(int code) const {
-    for (const OutputStream& stream : streams_) {
-      if (stream.error() != 0 && stream.error() != EPIPE) return kExitFailure;
-    }
-    for (const OutputStream& stream : streams_) {
-      if (stream.error() == EPIPE && code == kExitOk) return kExitSignal + SIGPIPE;
-    }
-    return code;
   }
 
   const LaunchOptions& options_;
   const int world_size_;
   const Clock& clock_ = *Clock::Steady();
-  Cursor cursors_[2];
-  OutputStream streams_[2];  // standard output, standard error
+  // As files have it, whose clock may lag behind.
+  const std::time_t started_ = std::time(nullptr) - 1;
+  OutputRelay outputs_;
   std::vector<LocalRank> ranks_;
   std::optional<Guard> guard_;
   ScopedFd signals_;
-  std::unique_ptr<StdinRelay> relay_;
+  std::unique_ptr<StdinRelay> input_;
   std::unique_ptr<RendezvousServer> server_;
   std::optional<EndingReporter> reporter_;  // ends before the server
   std::string address_;

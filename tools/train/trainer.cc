@@ -9,7 +9,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
 #include <numeric>
 #include <string>
 #include <utility>
@@ -20,6 +19,7 @@
 #include "collectives/kernels/convert.h"
 #include "runtime/base/crc32c.h"
 #include "runtime/base/status_macros.h"
+#include "tools/train/non_finite.h"
 
 namespace rz {
 namespace {
@@ -34,16 +34,6 @@ ZeroConfig OptimizerConfig(const TrainConfig& config, const Clock* clock) {
   zero.adamw.weight_decay = config.weight_decay;
   zero.clock = clock;
   return zero;
-}
-
-// Infinity where a value is not finite.
-float LargestMagnitude(absl::Span<const float> values) {
-  float largest = 0;
-  for (const float value : values) {
-    if (!std::isfinite(value)) return std::numeric_limits<float>::infinity();
-    largest = std::max(largest, std::abs(value));
-  }
-  return largest;
 }
 
 std::vector<ParamSpec> Specs(const MlpShape& shape) {
@@ -143,13 +133,7 @@ absl::StatusOr<std::string> Trainer::SkipCause() {
   std::vector<int64_t> all(static_cast<size_t>(communicator_->world_size()));
   RZ_RETURN_IF_ERROR(
       communicator_->AllGather(&bad, all.data(), static_cast<int64_t>(all.size()), DType::kInt64));
-  for (size_t rank = 0; rank < all.size(); ++rank) {
-    if (all[rank] == static_cast<int64_t>(parameters.size())) continue;
-    return absl::StrCat("rank ", rank, "'s gradient of ",
-                        parameters[static_cast<size_t>(all[rank])].name, " is not finite");
-  }
-  return absl::StrCat("every rank's gradient is finite, their sum in ",
-                      std::string(NameOf(config_.dtype)), " is not");
+  return DescribeSkip(all, parameters);
 }
 
 absl::StatusOr<TrainStep> Trainer::Step() {
