@@ -121,7 +121,7 @@ int Main(int argc, char** argv) {
   if (!environment.ok()) return Fail("", environment.status());
   // Not after the work; by whom the files are written, or who starts that one.
   if (!environment->rank.has_value() || *environment->rank == Rank(0)) {
-    for (const std::string& path : {config->json_path, config->csv_path}) {
+    for (const std::string& path : {config->json_path, config->csv_path, config->plot_path}) {
       if (path.empty()) continue;
       if (const absl::Status status = CheckCreatable(path); !status.ok()) return Fail("", status);
     }

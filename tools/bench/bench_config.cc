@@ -132,6 +132,8 @@ void BenchFlags::DeclareMethod(FlagSet* flags) {
 void BenchFlags::DeclareOutput(FlagSet* flags) {
   flags->Bool("explain", &values_.explain,
               "say which algorithm each size would take and why, and run nothing");
+  flags->Bool("limit", &values_.columns.limit,
+              "also what moving the bytes costs at least: each rank in its own memory");
   flags->Bool("percentiles", &values_.columns.percentiles,
               "time each call: min, p50, p90, p99, max over the slowest rank's");
   flags->Int("per_iter_timing", &per_iteration_, kSwitch,

@@ -24,6 +24,7 @@
 #include "runtime/memory/memory.h"
 #include "tools/bench/call_memory.h"
 #include "tools/bench/host.h"
+#include "tools/bench/plot.h"
 #include "tools/bench/rank_exchange.h"
 #include "tools/bench/result_files.h"
 #include "tools/bench/subject.h"
@@ -173,7 +174,9 @@ absl::Status WriteFiles(const BenchConfig& config, const RunDescription& descrip
     RZ_RETURN_IF_ERROR(write(config.json_path, ToJson(description, rows)));
   }
   if (!config.csv_path.empty()) RZ_RETURN_IF_ERROR(write(config.csv_path, ToCsv(rows)));
-  return absl::OkStatus();
+  if (config.plot_path.empty()) return absl::OkStatus();
+  PrintLine(absl::StrCat("# Written: ", config.plot_path));
+  return WriteFile(config.plot_path, RenderPlot(PageOf(description, rows)));
 }
 
 absl::StatusOr<int64_t> RunSweep(const BenchConfig& config, const Ranks& ranks) {

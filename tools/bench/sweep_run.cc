@@ -3,6 +3,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "runtime/base/status_macros.h"
+#include "tools/bench/limit_subject.h"
 
 namespace rz {
 
@@ -81,6 +82,9 @@ absl::Status SweepRun::RunRow(BenchOperation operation, ElementKind kind, int ro
     request.placement = Placement::kInPlace;
     RZ_ASSIGN_OR_RETURN(row.in_place, RunHalf(request));
   }
+  if (config_.columns.limit) {
+    RZ_ASSIGN_OR_RETURN(row.limit_us, RunLimit(request));
+  }
   row.size_bytes = memory_.shape().size_bytes;
   row.count = memory_.shape().count;
   row.timestamp = absl::FormatTime("%Y-%m-%d %H:%M:%S", absl::Now(), absl::LocalTimeZone());
@@ -106,6 +110,17 @@ absl::StatusOr<HalfResult> SweepRun::RunHalf(const CallRequest& request) {
   }
   SetBandwidths(request.request.operation, request.request.world, memory_.shape().size_bytes, half);
   return half;
+}
+
+// us an operation.
+absl::StatusOr<double> SweepRun::RunLimit(CallRequest request) {
+  request.placement = Placement::kOutOfPlace;
+  const MeasuredCall& call = memory_.Prepare(request);
+  memory_.FillInputs(seed_);
+  LimitSubject limit(exchange_.rank(), exchange_.world_size());
+  RZ_ASSIGN_OR_RETURN(const Timing timing, Measure(limit, exchange_, call, config_.plan,
+                                                   [this] { memory_.RewriteInputs(); }));
+  return timing.time_us / static_cast<double>(request.aggregate);
 }
 
 // Elements wrong over all ranks and checks; -1 where nothing is checked. The inputs are filled

@@ -45,6 +45,7 @@ class SweepRun {
   absl::Status RunOperation(BenchOperation operation);
   absl::Status RunRow(BenchOperation operation, ElementKind kind, int root, int64_t bytes);
   absl::StatusOr<HalfResult> RunHalf(const CallRequest& request);
+  absl::StatusOr<double> RunLimit(CallRequest request);
   absl::StatusOr<int64_t> Check(const MeasuredCall& call);
 
   const BenchConfig& config_;

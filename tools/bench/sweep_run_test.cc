@@ -119,6 +119,14 @@ TEST_F(SweepRunTest, EverySamplingMeasures) {
   }
 }
 
+TEST_F(SweepRunTest, TheLimitStandsBesideEverySize) {
+  config_.columns.limit = true;
+  const auto run = Run(subject_.get());
+  EXPECT_EQ(run->wrong(), 0);
+  for (const ResultRow& row : run->rows()) EXPECT_TRUE(row.limit_us.has_value());
+  EXPECT_THAT(output_, HasSubstr("limit"));
+}
+
 TEST_F(SweepRunTest, OneWrongElementIsCountedAndFails) {
   config_.operations = {BenchOperation::kAllReduce};
   config_.sizes = {4096};

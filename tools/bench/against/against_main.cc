@@ -2,9 +2,11 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <fstream>
 #include <iterator>
+#include <optional>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -14,6 +16,7 @@
 #include "tools/bench/against/child.h"
 #include "tools/bench/against/comparison.h"
 #include "tools/bench/host.h"
+#include "tools/bench/plot.h"
 #include "tools/bench/result_files.h"
 
 namespace rz {
@@ -60,6 +63,7 @@ AgainstPlan PlanOf(const BenchConfig& config, const std::string& self) {
   plan.rounds = config.rounds;
   plan.budget = config.plan.budget;
   plan.fresh = config.plan.sampling == Sampling::kFresh;
+  plan.limit = config.columns.limit;
   plan.place.folder = config.peer_folder;
   plan.place.ranks = config.ranks == 0 ? 2 : static_cast<int>(config.ranks);
   plan.place.processors = static_cast<int>(AllowedProcessors().size());
@@ -87,6 +91,41 @@ std::vector<std::string> Head(const AgainstPlan& plan) {
           "#"};
 }
 
+PlotStyle StyleOf(const Contender& contender, size_t index) {
+  if (index == 0) return PlotStyle::kOwn;
+  if (contender.name == "limit") return PlotStyle::kLimit;
+  return contender.is_rival ? PlotStyle::kPeer : PlotStyle::kPeerDefault;
+}
+
+// A chart for each operation and placement.
+PlotPage PageOf(const Comparison& comparison, const AgainstPlan& plan,
+                const std::vector<std::string>& head) {
+  PlotPage page;
+  page.title = absl::StrCat("ringzero against others: ", plan.place.ranks, " ranks");
+  for (const std::string& line : head)
+    page.notes.push_back(line.substr(std::min<size_t>(2, line.size())));
+  for (const std::string& line : SettingLines(comparison)) page.notes.push_back(line.substr(2));
+  std::optional<ComparedPoint> last;
+  for (const ComparedPoint& point : comparison.Points()) {
+    if (!last || last->operation != point.operation || last->in_place != point.in_place) {
+      page.charts.push_back({absl::StrCat(std::string(NameOf(point.operation)),
+                                          point.in_place ? ", in place" : ", out of place"),
+                             BusFactor(point.operation, plan.place.ranks),
+                             {}});
+      for (size_t i = 0; i < comparison.contenders().size(); ++i) {
+        const Contender& contender = comparison.contenders()[i];
+        page.charts.back().series.push_back({contender.name, StyleOf(contender, i), {}});
+      }
+    }
+    last = point;
+    for (size_t i = 0; i < comparison.contenders().size(); ++i) {
+      const std::optional<ComparedTime> time = comparison.At(i, point);
+      if (time) page.charts.back().series[i].points.push_back({point.size, time->time_us});
+    }
+  }
+  return page;
+}
+
 }  // namespace
 
 absl::Status CompareWithPeers(const BenchConfig& config, const std::string& self) {
@@ -108,7 +147,9 @@ absl::Status CompareWithPeers(const BenchConfig& config, const std::string& self
   if (!config.csv_path.empty()) {
     RZ_RETURN_IF_ERROR(write(config.csv_path, ComparisonCsv(run.comparison())));
   }
-  return absl::OkStatus();
+  if (config.plot_path.empty()) return absl::OkStatus();
+  PrintLine(absl::StrCat("# Written: ", config.plot_path));
+  return WriteFile(config.plot_path, RenderPlot(PageOf(run.comparison(), plan, Head(plan))));
 }
 
 }  // namespace rz

@@ -26,6 +26,7 @@ namespace {
 constexpr absl::Duration kRunTimeout = absl::Minutes(10);
 
 constexpr size_t kOwn = 0;
+constexpr size_t kLimit = 1;  // where it is measured
 constexpr char kOutOfTheBox[] = "-default";
 
 // A file in a folder of its own, both gone with this object.
@@ -51,6 +52,9 @@ class TemporaryFile {
 
 std::vector<Contender> ContendersOf(const AgainstPlan& plan) {
   std::vector<Contender> contenders = {{"ringzero", false, {plan.own_setting}}};
+  if (plan.limit) {
+    contenders.push_back({"limit", false, {"each rank moves the bytes in its own memory"}});
+  }
   for (PeerLibrary peer : plan.peers) {
     const std::string name(NameOf(peer));
     contenders.push_back({name, true, {}});
@@ -167,6 +171,7 @@ absl::Status AgainstRun::RunOwn(BenchOperation operation, int round) {
                  {std::string(NameOf(operation)), "-np", absl::StrCat(plan_.place.ranks), "--sizes",
                   absl::StrJoin(plan_.sizes, ","), "--budget", absl::FormatDuration(plan_.budget),
                   plan_.fresh ? "--fresh" : "--batches", "--json", file.path()});
+  if (plan_.limit) command.emplace_back("--limit");
   RZ_RETURN_IF_ERROR(runner_(command, {}, kRunTimeout).status());
   std::ifstream stream(file.path());
   const std::string json((std::istreambuf_iterator<char>(stream)),
@@ -176,7 +181,11 @@ absl::Status AgainstRun::RunOwn(BenchOperation operation, int round) {
     for (bool in_place : {false, true}) {
       const std::optional<HalfResult>& half = in_place ? row.in_place : row.out_of_place;
       if (!half.has_value()) continue;
-      comparison_.Add(kOwn, 0, round, {operation, in_place, row.size_bytes}, half->time_us);
+      const ComparedPoint point = {operation, in_place, row.size_bytes};
+      comparison_.Add(kOwn, 0, round, point, half->time_us);
+      if (plan_.limit && row.limit_us) {
+        comparison_.Add(kLimit, 0, round, point, *row.limit_us);
+      }
     }
   }
   return absl::OkStatus();

@@ -25,6 +25,7 @@ struct AgainstPlan {
   int64_t rounds = 3;
   absl::Duration budget;
   bool fresh = false;
+  bool limit = false;  // beside the peers
   PeerPlace place;
 
   // This program and the flags that say how ringzero is to run (not what, nor how it is measured).

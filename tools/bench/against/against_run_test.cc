@@ -57,6 +57,7 @@ class AgainstRunTest : public ::testing::Test {
         row.operation = BenchOperation::kBroadcast;
         row.size_bytes = std::stoll(size);
         row.in_place = HalfResult{.time_us = 10};
+        row.limit_us = 5;
         rows.push_back(row);
       }
       RZ_CHECK_OK(WriteFile(json_path, ToJson({}, rows)));
@@ -119,6 +120,13 @@ TEST_F(AgainstRunTest, OutOfTheBoxIsShownButNotTheBest) {
   ASSERT_OK(Run());
   EXPECT_THAT(output_, HasSubstr("openmpi-default"));
   EXPECT_THAT(output_, Not(HasSubstr("  openmpi-default\n")));
+}
+
+TEST_F(AgainstRunTest, TheLimitIsShownButNoPeer) {
+  plan_.limit = true;
+  ASSERT_OK(Run());
+  EXPECT_EQ(commands_[0].back(), "--limit");
+  EXPECT_THAT(output_, AllOf(HasSubstr("0.50"), HasSubstr("least 2.50 at 8 B")));
 }
 
 TEST_F(AgainstRunTest, APeerThatIsNotInstalledIsOneLine) {

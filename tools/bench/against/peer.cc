@@ -71,8 +71,10 @@ PeerSetting OpenMpiBest(const PeerPlace& place, const std::string& text,
 std::vector<PeerSetting> OpenMpiSettings(Op operation, const PeerPlace& place) {
   const std::vector<std::pair<std::string, std::string>> vader = {{"pml", "ob1"},
                                                                   {"btl", "vader,self"}};
-  std::vector<PeerSetting> settings = {OpenMpiBest(place, "ob1 over vader", vader),
-                                       OpenMpiBest(place, "ucx", {{"pml", "ucx"}})};
+  std::vector<PeerSetting> settings = {
+      OpenMpiBest(place, "ob1 over vader", vader),
+      OpenMpiBest(place, "ucx",
+                  {{"pml", "ucx"}, {"pml_ucx_tls", "any"}, {"pml_ucx_devices", "any"}})};
   for (const ForcedAlgorithms& forced : OpenMpiAlgorithms()) {
     if (forced.operation != operation) continue;
     for (int number : forced.numbers) {
