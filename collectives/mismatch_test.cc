@@ -61,8 +61,12 @@ std::string Words(const Variant& variant) {
 // A job whose ranks call what they are told, in buffers that are guarded on both sides.
 class Ranks {
  public:
-  Ranks(int world, uint64_t seed, const CommunicatorOptions& options)
+  Ranks(int world, uint64_t seed, const CommunicatorOptions& options, bool shares_memory = false)
       : job_(world, {.seed = seed}, options) {
+    if (shares_memory) {
+      EXPECT_TRUE(job_.ShareMemory().value());
+      calls_before_ = kCallsOfSharing;
+    }
     for (int r = 0; r < world; ++r) {
       send_.emplace_back(kMemory, std::byte{0});
       recv_.emplace_back(kGuard + kMemory + kGuard, kGuardByte);
@@ -108,6 +112,11 @@ class Ranks {
   SimJob& job() { return job_; }
   const absl::Status& result(int rank) const { return job_.results()[rank]; }
 
+  // "operation N: ", N counting the calls of Run from 1.
+  std::string OperationNamed(int64_t number) const {
+    return absl::StrCat("operation ", calls_before_ + number, ": ");
+  }
+
   void ExpectGuards() const {
     for (const std::vector<std::byte>& memory : recv_) {
       for (size_t i = 0; i < kGuard; ++i) {
@@ -118,7 +127,11 @@ class Ranks {
   }
 
  private:
+  // A gathering of keys and a vote.
+  static constexpr int64_t kCallsOfSharing = 2;
+
   SimJob job_;
+  int64_t calls_before_ = 0;
   std::vector<std::vector<std::byte>> send_;
   std::vector<std::vector<std::byte>> recv_;
 };
@@ -129,18 +142,19 @@ struct Pair {
 };
 
 // `deviators` call pair.other, the rest pair.usual, after `before` calls that match.
-void ExpectVerdict(const Pair& pair, int world, int before, uint64_t seed,
+void ExpectVerdict(const Pair& pair, int world, bool shares_memory, int before, uint64_t seed,
                    const std::vector<bool>& deviates) {
   SCOPED_TRACE(::testing::Message()
                << Words(pair.usual) << " and " << Words(pair.other) << ", world " << world
-               << ", after " << before << " calls, seed " << seed);
-  Ranks ranks(world, seed, {});
+               << (shares_memory ? " sharing memory" : "") << ", after " << before
+               << " calls, seed " << seed);
+  Ranks ranks(world, seed, {}, shares_memory);
   if (before > 0) {
     ASSERT_OK(ranks.Run(before, [](int, int i) { return Variant{.count = i % 7}; }));
     for (int r = 0; r < world; ++r) ASSERT_OK(ranks.result(r));
   }
   const auto told = StatusIs(absl::StatusCode::kFailedPrecondition,
-                             AllOf(HasSubstr(absl::StrCat("operation ", before + 1, ": rank ")),
+                             AllOf(HasSubstr(ranks.OperationNamed(before + 1) + "rank "),
                                    HasSubstr(absl::StrCat("called ", Words(pair.usual))),
                                    HasSubstr(absl::StrCat("called ", Words(pair.other)))));
   ASSERT_OK(ranks.Run(1, [&](int r, int) { return deviates[r] ? pair.other : pair.usual; }));
@@ -157,17 +171,26 @@ void ExpectVerdict(const Pair& pair, int world, int before, uint64_t seed,
   ranks.ExpectGuards();
 }
 
-class MismatchTest : public ::testing::TestWithParam<int> {
+struct World {
+  int size;
+  bool shares_memory;
+};
+
+class MismatchTest : public ::testing::TestWithParam<World> {
  protected:
+  int world() const { return GetParam().size; }
+  bool shares_memory() const { return GetParam().shares_memory; }
+
   // One rank deviates, drawn by the seed; after no calls and after forty.
   void ExpectVerdicts(const Pair& pair) {
-    const int world = GetParam();
-    for (uint64_t seed = 1; seed <= kSeeds; ++seed) {
-      std::vector<bool> deviates(world, false);
-      deviates[(seed * 7 + static_cast<uint64_t>(pair.other.count)) % world] = true;
+    // What is shared is seen by all alike: fewer orders matter.
+    const uint64_t seeds = shares_memory() ? kSeeds / 2 : kSeeds;
+    for (uint64_t seed = 1; seed <= seeds; ++seed) {
+      std::vector<bool> deviates(world(), false);
+      deviates[(seed * 7 + static_cast<uint64_t>(pair.other.count)) % world()] = true;
       for (int before : {0, 40}) {
-        ExpectVerdict(pair, world, before, seed, deviates);
-        ExpectVerdict({pair.other, pair.usual}, world, before, seed, deviates);
+        ExpectVerdict(pair, world(), shares_memory(), before, seed, deviates);
+        ExpectVerdict({pair.other, pair.usual}, world(), shares_memory(), before, seed, deviates);
         if (HasFailure()) return;
       }
     }
@@ -219,8 +242,8 @@ TEST_P(MismatchTest, Ops) {
 TEST_P(MismatchTest, Roots) {
   for (Collective kind : kAllCollectives) {
     if (!HasRoot(kind)) continue;
-    for (int a = 0; a < GetParam(); ++a) {
-      for (int b = a + 1; b < GetParam(); ++b) {
+    for (int a = 0; a < world(); ++a) {
+      for (int b = a + 1; b < world(); ++b) {
         ExpectVerdicts({{.kind = kind, .root = a}, {.kind = kind, .root = b}});
       }
     }
@@ -232,7 +255,7 @@ TEST_P(MismatchTest, WhatTheShortWordsDoNotShow) {
   ExpectVerdicts({{.dtype = DType::kBFloat16},
                   {.dtype = DType::kBFloat16, .options = {.numeric_mode = NumericMode::kFast}}});
   Variant usual{.kind = Collective::kReduceScatter, .count = 0};
-  usual.counts.assign(GetParam(), 10);
+  usual.counts.assign(world(), 10);
   Variant other = usual;
   other.counts.front() = 9;
   other.counts.back() = 11;
@@ -240,20 +263,19 @@ TEST_P(MismatchTest, WhatTheShortWordsDoNotShow) {
 }
 
 TEST_P(MismatchTest, HalfOfTheRanksCallSomethingElse) {
-  const int world = GetParam();
   for (uint64_t seed = 1; seed <= 20; ++seed) {
-    std::vector<bool> deviates(world);
-    for (int r = 0; r < world; ++r) deviates[r] = (seed >> r & 1) != 0;
+    std::vector<bool> deviates(world());
+    for (int r = 0; r < world(); ++r) deviates[r] = (seed >> r & 1) != 0;
     const int number = static_cast<int>(std::count(deviates.begin(), deviates.end(), true));
-    if (number == 0 || number == world) continue;
-    ExpectVerdict({{.kind = Collective::kBroadcast}, {.kind = Collective::kReduce}}, world, 3, seed,
-                  deviates);
-    ExpectVerdict({{.count = 10}, {.kind = Collective::kBarrier}}, world, 3, seed, deviates);
+    if (number == 0 || number == world()) continue;
+    ExpectVerdict({{.kind = Collective::kBroadcast}, {.kind = Collective::kReduce}}, world(),
+                  shares_memory(), 3, seed, deviates);
+    ExpectVerdict({{.count = 10}, {.kind = Collective::kBarrier}}, world(), shares_memory(), 3,
+                  seed, deviates);
   }
 }
 
 TEST_P(MismatchTest, Orders) {
-  const int world = GetParam();
   const std::vector<Variant> calls = {{.count = 10},
                                       {.kind = Collective::kBroadcast, .count = 10},
                                       {.kind = Collective::kBarrier},
@@ -261,43 +283,50 @@ TEST_P(MismatchTest, Orders) {
   for (uint64_t seed = 1; seed <= kSeeds; ++seed) {
     for (size_t swapped = 0; swapped + 1 < calls.size(); ++swapped) {
       SCOPED_TRACE(::testing::Message() << "seed " << seed << ", swapped " << swapped);
-      Ranks ranks(world, seed, {});
-      const int deviator = static_cast<int>(seed) % world;
+      Ranks ranks(world(), seed, {}, shares_memory());
+      const int deviator = static_cast<int>(seed) % world();
       ASSERT_OK(ranks.Run(static_cast<int>(calls.size()), [&](int r, int i) {
         const size_t at = static_cast<size_t>(i);
         if (r != deviator || at < swapped || at > swapped + 1) return calls[at];
         return calls[swapped + (at == swapped ? 1 : 0)];
       }));
-      for (int r = 0; r < world; ++r) {
-        EXPECT_THAT(ranks.result(r),
-                    StatusIs(absl::StatusCode::kFailedPrecondition,
-                             AllOf(HasSubstr(absl::StrCat("operation ", swapped + 1, ": rank ")),
-                                   HasSubstr(absl::StrCat("called ", Words(calls[swapped]))),
-                                   HasSubstr(absl::StrCat("rank ", deviator, " called ",
-                                                          Words(calls[swapped + 1]))))));
+      for (int r = 0; r < world(); ++r) {
+        EXPECT_THAT(
+            ranks.result(r),
+            StatusIs(
+                absl::StatusCode::kFailedPrecondition,
+                AllOf(HasSubstr(ranks.OperationNamed(static_cast<int64_t>(swapped) + 1) + "rank "),
+                      HasSubstr(absl::StrCat("called ", Words(calls[swapped]))),
+                      HasSubstr(absl::StrCat("rank ", deviator, " called ",
+                                             Words(calls[swapped + 1]))))));
       }
     }
   }
 }
 
 TEST_P(MismatchTest, ARankThatSkipsACall) {
-  const int world = GetParam();
   for (uint64_t seed = 1; seed <= kSeeds; ++seed) {
-    Ranks ranks(world, seed, {});
-    const int deviator = static_cast<int>(seed) % world;
+    Ranks ranks(world(), seed, {}, shares_memory());
+    const int deviator = static_cast<int>(seed) % world();
     ASSERT_OK(ranks.Run(5, [&](int r, int i) {
       return Variant{.count = 100 + i + (r == deviator && i >= 2 ? 1 : 0)};
     }));
-    for (int r = 0; r < world; ++r) {
-      EXPECT_THAT(ranks.result(r),
-                  StatusIs(absl::StatusCode::kFailedPrecondition,
-                           AllOf(HasSubstr("operation 3: "), HasSubstr("all_reduce of 102 "),
-                                 HasSubstr("all_reduce of 103 "))));
+    for (int r = 0; r < world(); ++r) {
+      EXPECT_THAT(ranks.result(r), StatusIs(absl::StatusCode::kFailedPrecondition,
+                                            AllOf(HasSubstr(ranks.OperationNamed(3)),
+                                                  HasSubstr("all_reduce of 102 "),
+                                                  HasSubstr("all_reduce of 103 "))));
     }
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Worlds, MismatchTest, ::testing::Values(2, 3, 5));
+INSTANTIATE_TEST_SUITE_P(Worlds, MismatchTest,
+                         ::testing::Values(World{2, false}, World{3, false}, World{5, false},
+                                           World{2, true}, World{3, true}, World{5, true}),
+                         [](const auto& info) {
+                           return absl::StrCat(info.param.shares_memory ? "Shared" : "Messages",
+                                               info.param.size);
+                         });
 
 TEST(MismatchOptionsTest, OptionsThatAllRanksMustShareAreCompared) {
   SimWorld world(2, {});

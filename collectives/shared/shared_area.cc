@@ -1,5 +1,7 @@
 #include "collectives/shared/shared_area.h"
 
+#include <unistd.h>
+
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -20,6 +22,7 @@ absl::StatusOr<std::unique_ptr<SharedArea>> SharedArea::Allocate(Transport* tran
                       transport->AllocateShared(kHeaderBytes + 2 * kSharedSlots * slot_bytes));
   area->bases_.resize(static_cast<size_t>(area->world()));
   area->bases_[static_cast<size_t>(area->rank())] = area->own_->bytes().data();
+  area->header().process.value.store(getpid(), std::memory_order_release);
   return area;
 }
 

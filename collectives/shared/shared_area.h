@@ -56,6 +56,7 @@ struct SharedHeader {
   SharedCounter summed;    // steps whose result it has laid out
   SharedCounter taken;     // steps for which it needs nothing of others any more
   SharedCounter asleep;    // not 0: the owner may sleep, and wants a doorbell
+  SharedCounter process;   // the owner's process id
 };
 
 class SharedArea {

@@ -34,7 +34,11 @@ SharedLink::SharedLink(Transport* transport, const Group& group, uint32_t commun
       exchange_(area_.get(), last),
       engine_(area_.get(), &exchange_, std::move(on_finished)),
       tripwire_(transport, group, communicator_id),
-      spins_(SpinsFor(group.size())) {}
+      spins_(SpinsFor(group.size())) {
+  for (int r = 0; r < area_->world(); ++r) {
+    tripwire_.Watch(r, area_->Header(r).process.value.load(std::memory_order_acquire));
+  }
+}
 
 int SharedLink::Poll() {
   int moved = exchange_.Poll() ? 1 : 0;
@@ -72,6 +76,7 @@ void SharedLink::Wait(Deadline deadline) {
   if (Poll() == 0) {
     const Deadline look_up = Deadline::After(*clock_, kLongestSleep);
     transport_->WaitForEvent(deadline.at() < look_up.at() ? deadline : look_up);
+    tripwire_.Look();
   }
   asleep.store(0, std::memory_order_relaxed);
 }

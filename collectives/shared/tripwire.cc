@@ -1,5 +1,9 @@
 #include "collectives/shared/tripwire.h"
 
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "absl/strings/str_cat.h"
 #include "collectives/tags.h"
 
 namespace rz {
@@ -17,6 +21,34 @@ Tripwire::Tripwire(Transport* transport, const Group& group, uint32_t communicat
       losses_[static_cast<size_t>(r)] = status;
       tripped_ = true;
     }
+  }
+}
+
+Tripwire::~Tripwire() {
+  for (const pollfd& each : watched_) close(each.fd);
+}
+
+void Tripwire::Watch(int rank, int64_t process) {
+  if (process <= 0 || process == getpid()) return;
+  const auto fd = static_cast<int>(syscall(SYS_pidfd_open, static_cast<pid_t>(process), 0));
+  if (fd < 0) return;  // an old kernel; or gone already, which the receive tells
+  watched_.push_back({fd, POLLIN, 0});
+  watched_ranks_.push_back(rank);
+}
+
+void Tripwire::Look() {
+  if (watched_.empty() || poll(watched_.data(), watched_.size(), 0) <= 0) return;
+  for (size_t i = watched_.size(); i-- > 0;) {
+    if (watched_[i].revents == 0) continue;
+    absl::Status& loss = losses_[static_cast<size_t>(watched_ranks_[i])];
+    if (loss.ok()) {
+      loss = absl::UnavailableError(
+          absl::StrCat("rank ", watched_ranks_[i], " is dead: its process has ended"));
+    }
+    tripped_ = true;
+    close(watched_[i].fd);
+    watched_.erase(watched_.begin() + static_cast<ptrdiff_t>(i));
+    watched_ranks_.erase(watched_ranks_.begin() + static_cast<ptrdiff_t>(i));
   }
 }
 

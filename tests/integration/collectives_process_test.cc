@@ -67,11 +67,13 @@ absl::Status RunCase(const JobCase& c, Transport* transport) {
   CommunicatorOptions options = c.options;
   options.operation_timeout = kGenerous;
   RZ_ASSIGN_OR_RETURN(auto comm, Communicator::Create(transport, options));
+  // Every other job lets the ranks share memory, where they can.
+  if (c.seed % 2 == 0) RZ_RETURN_IF_ERROR(comm->ShareMemory());
   const int rank = transport->rank().value();
   std::vector<std::vector<std::unique_ptr<RankCall>>> calls;
   std::vector<Operation> operations;
   for (const auto& call : c.calls) {
-    calls.push_back(MakeRankCalls(call, c.world, c.options));
+    calls.push_back(MakeRankCalls(call, c.world, c.options, comm->shares_memory()));
     RZ_ASSIGN_OR_RETURN(const Operation operation, calls.back()[rank]->Start(*comm));
     operations.push_back(operation);
   }
