@@ -336,8 +336,20 @@ const WireCounters& Communicator::wire_counters() const { return impl_->wire_cou
 
 absl::StatusOr<Explanation> Communicator::Explain(Collective collective, DType dtype, ReduceOp op,
                                                   int64_t count, CallOptions call) const {
-  return impl_->selector().Explain(impl_->RequestOf(
-      {.collective = collective, .count = count, .dtype = dtype, .op = op, .options = call}));
+  return Explain(
+      {.collective = collective, .count = count, .dtype = dtype, .op = op, .options = call});
+}
+
+absl::StatusOr<Explanation> Communicator::Explain(const Call& call) const {
+  const bool has_negative =
+      std::any_of(call.counts.begin(), call.counts.end(), [](int64_t count) { return count < 0; });
+  if (call.has_counts &&
+      (has_negative || call.counts.size() != static_cast<size_t>(world_size()))) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "a v variant has one count >= 0 for each of ", world_size(), " ranks; there are ",
+        call.counts.size(), has_negative ? ", some below 0" : ""));
+  }
+  return impl_->selector().Explain(impl_->RequestOf(call));
 }
 
 std::string Communicator::AlgorithmFor(std::string_view collective, DType dtype) const {

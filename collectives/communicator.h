@@ -72,7 +72,8 @@ struct CommunicatorOptions {
   // Distinguishes communicators over the same transport: 0 .. 255.
   uint32_t id = 0;
 
-  // What carries the messages, for the choice of algorithms: all ranks say the same.
+  // What carries the messages, for the choice of algorithms: all ranks say the same. Ranks that
+  // StartShareMemory finds not to share memory take it for kNetwork from then on.
   LinkKind link = LinkKind::kSharedMemory;
 
   // Notices where ranks make different calls, and keeps a record of the last ones. Off, a rank that
@@ -241,6 +242,10 @@ class Communicator {
   //   InvalidArgument  an algorithm is asked for that cannot carry it
   absl::StatusOr<Explanation> Explain(Collective collective, DType dtype, ReduceOp op,
                                       int64_t count, CallOptions call = {}) const;
+
+  // The same for any call, v variants too; its buffers are not looked at.
+  //   InvalidArgument  also where a v variant has not one count >= 0 a rank
+  absl::StatusOr<Explanation> Explain(const Call& call) const;
 
   // The algorithm that carries a large `collective` ("reduce_scatter", ...) of `dtype`, e.g. "ring
   // (float32 partial sums)".

@@ -114,6 +114,7 @@ absl::StatusOr<bool> ShareOperation::Finish() {
     if (!state->obstacle.empty()) {
       Log(LogLevel::kInfo, "the ranks share no memory: ", state->obstacle);
     }
+    state->impl->selector().CrossNetwork();
     return false;
   }
   state->impl->UseSharedMemory(std::move(state->area));

@@ -31,6 +31,17 @@ int64_t TotalElements(const Request& request, int world) {
   return request.count;
 }
 
+// "all_gather_v of 100 float32, at most 50 of one rank".
+std::string TextOf(const Request& request) {
+  std::string text(NameOf(request.collective));
+  if (request.has_counts) absl::StrAppend(&text, "_v");
+  const bool own_counts = request.has_counts && request.collective == Collective::kAllToAll;
+  if (own_counts) return absl::StrCat(text, " of counts of each rank's own");
+  absl::StrAppend(&text, " of ", request.count, " ", std::string(NameOf(request.dtype)));
+  if (!request.has_counts) return text;
+  return absl::StrCat(text, ", at most ", request.largest_count, " of one rank");
+}
+
 // A tie goes to the one that comes first in the table.
 bool Cheaper(const Candidate& a, const Candidate& b) {
   if (a.excluded.empty() != b.excluded.empty()) return a.excluded.empty();
@@ -82,6 +93,11 @@ absl::Duration Selector::Predict(const AlgorithmTraits& traits, const Request& r
 
 void Selector::ShareMemory() {
   shares_memory_ = true;
+  remembered_ = {};
+}
+
+void Selector::CrossNetwork() {
+  link_ = LinkKind::kNetwork;
   remembered_ = {};
 }
 
@@ -215,10 +231,9 @@ absl::StatusOr<Explanation> Selector::Explain(const Request& request) const {
                        : explanation.candidates.size() == 1
                            ? "the only one"
                            : absl::StrCat("least predicted time over ", std::string(NameOf(link_)));
-  explanation.text = absl::StrCat(std::string(NameOf(request.collective)), " of ", request.count,
-                                  " ", std::string(NameOf(request.dtype)), " on ", world_,
-                                  " ranks, ", std::string(NameOf(request.mode)), ": ",
-                                  std::string(NameOf(chosen)), " (", explanation.reason, ")\n");
+  explanation.text =
+      absl::StrCat(TextOf(request), " on ", world_, " ranks, ", std::string(NameOf(request.mode)),
+                   ": ", std::string(NameOf(chosen)), " (", explanation.reason, ")\n");
   for (const Candidate& candidate : explanation.candidates) {
     absl::StrAppend(
         &explanation.text, candidate.chosen ? "* " : "  ", std::string(NameOf(candidate.algorithm)),

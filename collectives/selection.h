@@ -66,6 +66,9 @@ class Selector {
   void ShareMemory();
   bool shares_memory() const { return shares_memory_; }
 
+  // The ranks have found that they do not: their messages cross a network.
+  void CrossNetwork();
+
   // While the ranks find out whether they share memory, what asks for it is left to us.
   void set_finding_out(bool finding_out) { finding_out_ = finding_out; }
 

@@ -1,16 +1,21 @@
 // Measures the constants of the cost model (collectives/cost_model.cc) on this machine: two ranks,
-// each a process, over UCX's shared memory and over TCP on the loopback. Prints the best of several
-// runs: what a calm machine does.
+// each a process, over UCX's shared memory and over TCP on the loopback; sums, copies and local
+// steps in one thread. Prints the best of several runs: what a calm machine does.
 #include <algorithm>
 #include <cstdint>
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
+#include <memory>
 #include <string>
 #include <vector>
 
 #include "absl/strings/str_format.h"
+#include "collectives/algorithm.h"
+#include "collectives/communicator.h"
 #include "collectives/kernels/reduce_kernel.h"
 #include "runtime/base/clock.h"
+#include "runtime/transport/sim/sim_world.h"
 #include "runtime/transport/transport.h"
 #include "tests/integration/process_job.h"
 
@@ -121,6 +126,62 @@ void MeasureMemory() {
   std::printf("memory: gamma %.3f ns/B, copy %.3f ns/B\n", sum / kSlice, copy / kSlice);
 }
 
+// Communicators of one thread that repeat Bruck's all_reduce, which has the square of the ranks in
+// local steps.
+class ManySteps {
+ public:
+  ManySteps() {
+    CommunicatorOptions options;
+    options.algorithms = "all_reduce:bruck";
+    options.check_calls = false;
+    for (int r = 0; r < kRanks; ++r) {
+      auto comm = Communicator::Create(world_.transport(Rank(r)), options);
+      if (!comm.ok()) std::abort();
+      comms_.push_back(*std::move(comm));
+    }
+  }
+
+  // Nanoseconds of a call in which every block has one element, and in which one block has: the
+  // same messages and steps, of which all, or one in kRanks, have something to do.
+  template <typename T>
+  double NanosecondsAStep(DType dtype) {
+    const double all = BestNanoseconds([&] { Call<T>(dtype, kRanks); });
+    const double one = BestNanoseconds([&] { Call<T>(dtype, 1); });
+    const ScheduleCost cost =
+        TraitsOf(Collective::kAllReduce, Algorithm::kBruck).cost(kRanks, Format::kAccumulator);
+    const double steps = static_cast<double>(cost.reduced_blocks + cost.copied_blocks) * kRanks;
+    return (all - one) / (steps * (kRanks - 1) / kRanks);
+  }
+
+ private:
+  static constexpr int kRanks = 64;
+
+  template <typename T>
+  void Call(DType dtype, int64_t count) {
+    std::vector<T> data(kRanks);
+    std::vector<Operation> operations;
+    for (auto& comm : comms_) {
+      // All in the same memory: what comes out is nobody's concern.
+      operations.push_back(
+          *comm->StartAllReduce(data.data(), data.data(), count, dtype, ReduceOp::kSum));
+    }
+    for (bool done = false; !done;) {
+      done = true;
+      for (Operation& operation : operations) done &= operation.Poll();
+    }
+  }
+
+  SimWorld world_{kRanks, {.send_mode = SendMode::kEager}};
+  std::vector<std::unique_ptr<Communicator>> comms_;
+};
+
+void MeasureSteps() {
+  ManySteps steps;
+  const double narrow = steps.NanosecondsAStep<uint16_t>(DType::kBFloat16);
+  const double wide = steps.NanosecondsAStep<float>(DType::kFloat32);
+  std::printf("step: %.0f ns of float32, %.0f ns of bfloat16\n", wide, narrow);
+}
+
 int Main() {
   UcxOptions tcp;
   tcp.transports = UcxOptions::Transports::kTcp;
@@ -128,6 +189,7 @@ int Main() {
   std::printf("shared memory: %s\n", testing::RunInProcesses(2, {}, MeasureLink)[0].c_str());
   std::printf("tcp, loopback: %s\n", testing::RunInProcesses(2, tcp, MeasureLink)[0].c_str());
   MeasureMemory();
+  MeasureSteps();
   return 0;
 }
 
