@@ -22,11 +22,11 @@ int Main(int argc, char** argv) {
       "pkill -USR2 rz_train   (while it stands still; ranks that fail write by themselves)");
   flags.Example("rz_flight /tmp/flight/flight-*.json");
   flags.ParseOrExit(argc, argv);
+  if (flags.positional().empty()) flags.UsageError("no FILES to read");
   const absl::StatusOr<std::vector<FlightRecord>> records = ReadFlightFiles(flags.positional());
   if (!records.ok()) {
     std::cerr << "rz_flight: " << records.status().message() << "\n";
-    return records.status().code() == absl::StatusCode::kInvalidArgument ? kExitUsage
-                                                                         : kExitFailure;
+    return kExitFailure;
   }
   std::cout << DescribeRecords(*records) << "\n" << DescribeDivergence(*records) << "\n";
   if (last > 0) std::cout << "\n" << OperationTable(*records, static_cast<int>(last));

@@ -28,6 +28,8 @@ Deadline After(absl::Duration timeout) { return Deadline::After(*Clock::Steady()
 
 // Longest wait for a Leave that a destructor makes.
 constexpr absl::Duration kLastWords = absl::Seconds(2);
+// A launcher that is about to end tries no longer to reach a server elsewhere.
+constexpr absl::Duration kReportConnectTimeout = absl::Seconds(2);
 // And for what a notice says of the others: it is no use to anybody later.
 constexpr absl::Duration kNoticeTimeout = absl::Seconds(2);
 
@@ -129,8 +131,8 @@ class GrpcClient : public RendezvousClient {
     const std::string who = options.wanted_rank.has_value()
                                 ? absl::StrCat("rank ", *options.wanted_rank)
                                 : "this worker";
-    const auto time = [&](absl::Duration limit) {
-      return absl::StrCat(absl::ToInt64Seconds(waited), " s of ", absl::ToDoubleSeconds(limit),
+    const auto time = [](absl::Duration passed, absl::Duration limit) {
+      return absl::StrCat(absl::ToInt64Seconds(passed), " s of ", absl::ToDoubleSeconds(limit),
                           " s");
     };
     pb::GatheringRequest request;
@@ -143,17 +145,17 @@ class GrpcClient : public RendezvousClient {
     const std::string& address = connection_->address();
     if (status.code() == absl::StatusCode::kUnavailable) {
       return absl::StrCat(who, " waits for the rendezvous at ", address, ", ",
-                          time(options.connect_timeout),
+                          time(connection_->TriedFor(), options.connect_timeout),
                           ": is rz_rendezvous or rz_run running there?");
     }
     if (!status.ok()) {
       return absl::StrCat(who, " waits for the others at ", address, ", ",
-                          time(options.join_timeout));
+                          time(waited, options.join_timeout));
     }
     return absl::StrCat(who, " waits for ", response.missing(), ": ",
                         response.world_size() - response.missing_count(), " of ",
                         response.world_size(), " have joined at ", address, ", ",
-                        time(options.join_timeout));
+                        time(waited, options.join_timeout));
   }
 
   Rank rank() const override { return Rank(member_.rank()); }
@@ -277,6 +279,10 @@ class GrpcClient : public RendezvousClient {
     *request.mutable_member() = member_;
     pb::WatchResponse response;
     const absl::Status status = connection_->Watch(request, &response, [this](bool open) {
+      if (!open) {
+        Log(LogLevel::kWarning, "the rendezvous at ", connection_->address(),
+            " is lost: this rank goes on, and fails unless it comes back in time");
+      }
       MutexLock lock(&mutex_);
       watching_ = open;
       changed_.NotifyAll();
@@ -333,7 +339,7 @@ absl::StatusOr<std::optional<Verdict>> ReportEndedProcess(const std::string& add
                                                           const std::string& token_file,
                                                           const FailureReport& report) {
   RZ_ASSIGN_OR_RETURN(std::unique_ptr<Connection> connection,
-                      Connection::Create(address, token_file, limits::kRpcTimeout));
+                      Connection::Create(address, token_file, kReportConnectTimeout));
   pb::ReportFailureRequest request;
   request.set_job(report.job);
   request.set_rank(report.rank.value());

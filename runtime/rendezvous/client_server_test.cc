@@ -279,56 +279,6 @@ TEST_F(ClientServerTest, AProcessThatEndedBeforeItsJobBeganFailsTheJoinOfTheOthe
       StatusIs(absl::StatusCode::kUnavailable, "rank 1 ended before it joined: exit status 0"));
 }
 
-// The first line with `wanted` of those that a Join says while it waits, which `end` must then end.
-class WaitNoticeTest : public ClientServerTest {
- protected:
-  std::string FirstNotice(RendezvousClientOptions options, const std::string& wanted,
-                          const std::function<void()>& end) {
-    Mutex mutex;
-    std::string notice;
-    Notification said;
-    options.first_notice = absl::Milliseconds(20);
-    options.say = [&](const std::string& text) {
-      MutexLock lock(&mutex);
-      if (text.find(wanted) == std::string::npos || said.HasHappened()) return;
-      notice = text;
-      said.Notify();
-    };
-    std::thread joining([&] { (void)RendezvousClient::Join(options); });
-    EXPECT_TRUE(said.WaitFor(kGenerous));
-    end();
-    joining.join();
-    MutexLock lock(&mutex);
-    return notice;
-  }
-};
-
-TEST_F(WaitNoticeTest, ARankThatWaitsForOthersSaysForWhom) {
-  RendezvousClientOptions options = Options(4, 2);
-  options.join_timeout = absl::Seconds(200);
-  const std::string notice = FirstNotice(options, "have joined", [&] {
-    FailureReport report;
-    report.job = options.job;
-    server_->service()->ReportFailure(report, [](const Reply&) {});
-  });
-  EXPECT_THAT(notice, AllOf(HasSubstr("rank 2 waits for ranks 0-1, 3: 1 of 4 have joined at " +
-                                      server_->address() + ", "),
-                            HasSubstr(" s of 200 s")));
-}
-
-TEST_F(WaitNoticeTest, ARankThatCannotReachTheRendezvousSaysWhere) {
-  RendezvousClientOptions options = Options(1);
-  options.connect_timeout = absl::Seconds(300);
-  RendezvousServerOptions again;
-  again.listen = options.address;
-  server_->Shutdown();
-  const std::string notice = FirstNotice(options, "waits for the rendezvous", [&] {
-    ASSERT_OK_AND_ASSIGN(server_, RendezvousServer::Start(again));
-  });
-  EXPECT_THAT(notice, AllOf(HasSubstr("this worker waits for the rendezvous at " + again.listen),
-                            HasSubstr(" s of 300 s")));
-}
-
 // Nothing comes of waiting for a server that is gone, for a rank that is about to end.
 TEST_F(ClientServerTest, AFailedRankDoesNotWaitForAServerThatIsLost) {
   std::vector<ClientOr> clients = JoinWorld(1);

@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/cleanup/cleanup.h"
 #include "absl/strings/str_cat.h"
 #include "runtime/base/status_macros.h"
 #include "runtime/rendezvous/endpoint.h"
@@ -48,6 +49,13 @@ std::shared_ptr<grpc::Channel> MakeChannel(const std::string& address) {
   return grpc::CreateCustomChannel(address, grpc::InsecureChannelCredentials(), arguments);
 }
 
+// A server that goes away answers either, depending on how far it has come.
+bool IsLoss(const absl::Status& status) {
+  return (status.code() == absl::StatusCode::kUnavailable ||
+          status.code() == absl::StatusCode::kCancelled) &&
+         !HasVerdict(status);
+}
+
 }  // namespace
 
 Connection::Connection(std::string address, std::string token, absl::Duration connect_timeout)
@@ -76,10 +84,22 @@ bool Connection::Pause(absl::Duration pause) {
   return !stop_.WaitFor(&mutex_, pause, [this] { return stopped_; });
 }
 
+void Connection::SetTryingSince(absl::Duration time) {
+  MutexLock lock(&mutex_);
+  trying_since_ = time;
+}
+
+absl::Duration Connection::TriedFor() {
+  MutexLock lock(&mutex_);
+  return std::max(absl::ZeroDuration(), Clock::Steady()->Now() - trying_since_);
+}
+
 absl::Status Connection::WaitUntilConnected(Deadline deadline) {
   const Clock& clock = *Clock::Steady();
   const absl::Duration start = clock.Now();
   const absl::Duration limit = std::min(deadline.at(), start + connect_timeout_);
+  SetTryingSince(start);
+  const absl::Cleanup done = [this] { SetTryingSince(absl::InfiniteDuration()); };
   while (true) {
     if (Stopped()) return absl::CancelledError("the client was closed");
     const absl::Duration left = limit - clock.Now();
@@ -117,10 +137,7 @@ absl::Status Connection::Call(Deadline deadline, const CallFunction& call) {
     RZ_RETURN_IF_ERROR(WaitUntilConnected(deadline));
     const absl::Status status = CallOnce(deadline, call);
     if (Stopped()) return absl::CancelledError("the client was closed");
-    // A server that goes away answers either, depending on how far it has come.
-    const bool broken_off = status.code() == absl::StatusCode::kUnavailable ||
-                            status.code() == absl::StatusCode::kCancelled;
-    if (!broken_off || HasVerdict(status)) return status;
+    if (!IsLoss(status)) return status;
     if (deadline.Remaining(*Clock::Steady()) <= backoff) {
       return absl::UnavailableError(
           absl::StrCat("the rendezvous at ", address_, " broke off: ", status.message()));
@@ -145,7 +162,7 @@ absl::Status Connection::Watch(const pb::WatchRequest& request, pb::WatchRespons
     if (ok) on_change(true);
     call->Finish(response, &status, nullptr);
     queue.Next(&tag, &ok);
-    if (!status.ok()) on_change(false);
+    if (IsLoss(FromGrpc(status)) && !Stopped()) on_change(false);
     return status;
   });
 }

@@ -40,13 +40,16 @@ class Connection {
   absl::Status Call(Deadline deadline, const CallFunction& call);
 
   // As Call, for the Watch, which has no deadline. `on_change` is called from within this one: with
-  // true each time the server has got the call, with false each time the call has broken off.
+  // true each time the server has got the call, with false each time the server was lost after it.
   absl::Status Watch(const ringzero::rendezvous::v1::WatchRequest& request,
                      ringzero::rendezvous::v1::WatchResponse* response,
                      const std::function<void(bool open)>& on_change);
 
   // A single try of `call` at a server that is connected; Unavailable where it is not.
   absl::Status TryOnce(Deadline deadline, const CallFunction& call);
+
+  // How long the server has been tried in vain by now; 0 where it is connected, or nobody calls.
+  absl::Duration TriedFor();
 
   // Ends every call, now and from now on.
   void Stop();
@@ -59,6 +62,7 @@ class Connection {
   // Waits for a connection; Unavailable as in Call.
   absl::Status WaitUntilConnected(Deadline deadline);
   absl::Status CallOnce(Deadline deadline, const CallFunction& call);
+  void SetTryingSince(absl::Duration time);
   bool Stopped();
   // Waits `pause`; false where Stop came.
   bool Pause(absl::Duration pause);
@@ -73,6 +77,7 @@ class Connection {
   CondVar stop_;
   bool stopped_ ABSL_GUARDED_BY(mutex_) = false;
   std::vector<grpc::ClientContext*> active_ ABSL_GUARDED_BY(mutex_);
+  absl::Duration trying_since_ ABSL_GUARDED_BY(mutex_) = absl::InfiniteDuration();
 };
 
 }  // namespace rz
