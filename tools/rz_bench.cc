@@ -10,16 +10,11 @@
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
-#include <memory>
-#include <optional>
 #include <string>
-#include <utility>
 
-#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "runtime/base/simd_level.h"
 #include "runtime/job.h"
-#include "runtime/transport/ucx/ucx_transport.h"
 #include "tools/bench/against/against_main.h"
 #include "tools/bench/bench_config.h"
 #include "tools/bench/bench_rank.h"
@@ -32,48 +27,15 @@
 namespace rz {
 namespace {
 
-std::string EnvironmentText(const char* name) {
-  const char* value = std::getenv(name);
-  return value == nullptr ? "" : value;
-}
-
-std::string Where(std::optional<Rank> rank) {
-  return rank ? absl::StrCat("rank ", rank->value(), ": ") : "";
-}
-
-int Fail(const std::string& where, const absl::Status& status) {
-  const std::string line = absl::StrCat("rz_bench: ", where, status.message(), "\n");
+int Fail(const absl::Status& status) {
+  const std::string line = absl::StrCat("rz_bench: ", status.message(), "\n");
   std::fwrite(line.data(), 1, line.size(), stderr);
   return kExitFailure;
 }
 
-UcxOptions TransportOptions(const BenchConfig& config) {
-  UcxOptions options;
-  if (config.transport == "tcp") options.transports = UcxOptions::Transports::kTcp;
-  if (config.transport == "shm") options.transports = UcxOptions::Transports::kSharedMemory;
-  return options;
-}
-
-int JoinAndRun(const BenchConfig& config, const JobEnvironment& environment) {
-  absl::StatusOr<std::unique_ptr<Transport>> transport =
-      CreateUcxTransport(TransportOptions(config));
-  if (!transport.ok()) return Fail(Where(environment.rank), transport.status());
-  JobOptions options;
-  options.config_hash = config.AgreementHash();
-  absl::StatusOr<std::unique_ptr<Job>> job = Job::Join(environment, *std::move(transport), options);
-  if (!job.ok()) return Fail(Where(environment.rank), job.status());
-  const absl::StatusOr<int64_t> wrong = BenchAsRank(config, job->get());
-  const Rank rank = (*job)->rank();
-  if (!wrong.ok()) {
-    // The rendezvous's verdict; this rank's own words where it was the first to fail.
-    const absl::Status verdict = (*job)->Verdict(wrong.status());
-    const bool own = absl::StrContains(verdict.message(), wrong.status().message());
-    return Fail(Where(rank), own ? wrong.status() : verdict);
-  }
-  if (const absl::Status left = (*job)->Leave(); !left.ok()) return Fail(Where(rank), left);
-  if (*wrong == 0) return kExitOk;
-  if (rank != Rank(0)) return kExitFailure;
-  return Fail("", absl::DataLossError(absl::StrCat(*wrong, " elements are wrong")));
+std::string EnvironmentText(const char* name) {
+  const char* value = std::getenv(name);
+  return value == nullptr ? "" : value;
 }
 
 // This program's file.
@@ -116,28 +78,28 @@ int Main(int argc, char** argv) {
   if (!config.ok()) flags.UsageError(std::string(config.status().message()));
   config->arguments.assign(argv + 1, argv + argc);
   const absl::StatusOr<SimdLevel> level = ChooseSimdLevel();
-  if (!level.ok()) return Fail("", level.status());
+  if (!level.ok()) return Fail(level.status());
   const absl::StatusOr<JobEnvironment> environment = JobEnvironment::FromProcess();
-  if (!environment.ok()) return Fail("", environment.status());
+  if (!environment.ok()) return Fail(environment.status());
   // Not after the work; by whom the files are written, or who starts that one.
   if (!environment->rank.has_value() || *environment->rank == Rank(0)) {
     for (const std::string& path : {config->json_path, config->csv_path, config->plot_path}) {
       if (path.empty()) continue;
-      if (const absl::Status status = CheckCreatable(path); !status.ok()) return Fail("", status);
+      if (const absl::Status status = CheckCreatable(path); !status.ok()) return Fail(status);
     }
   }
   const bool in_job = !environment->rendezvous.empty();
   if (!config->against.empty()) {
     if (in_job) flags.UsageError("--against starts its own ranks: not within a job");
     const absl::Status compared = CompareWithPeers(*config, Self(argv));
-    return compared.ok() ? kExitOk : Fail("", compared);
+    return compared.ok() ? kExitOk : Fail(compared);
   }
   if (!in_job && config->ranks > 1) return LaunchRanks(config->ranks, argc, argv);
   if (in_job && config->ranks != 0 && config->ranks != environment->world_size) {
     flags.UsageError(absl::StrCat("-np ", config->ranks, " within a job of ",
                                   environment->world_size, " ranks: leave it out"));
   }
-  return JoinAndRun(*config, *environment);
+  return RunRank(*config, *environment);
 }
 
 }  // namespace

@@ -1,7 +1,8 @@
-// 1. Create the measured communicator and one beside it for what the ranks tell each other.
-// 2. Bind the thread, so that memory is first touched where it is used.
-// 3. Run the sweep, or explain it.
-// 4. Rank 0 writes the files.
+// 1. Join the job, over a transport of the kind asked for.
+// 2. Create the measured communicator and one beside it for what the ranks tell each other.
+// 3. Bind the thread, so that memory is first touched where it is used.
+// 4. Run the sweep, or explain it.
+// 5. Rank 0 writes the files; all leave.
 #include "tools/bench/bench_rank.h"
 
 #include <unistd.h>
@@ -16,12 +17,14 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/time/clock.h"
 #include "collectives/communicator.h"
 #include "runtime/base/status_macros.h"
 #include "runtime/memory/memory.h"
+#include "runtime/transport/ucx/ucx_transport.h"
 #include "tools/bench/call_memory.h"
 #include "tools/bench/host.h"
 #include "tools/bench/plot.h"
@@ -29,11 +32,29 @@
 #include "tools/bench/result_files.h"
 #include "tools/bench/subject.h"
 #include "tools/bench/sweep_run.h"
+#include "tools/exit_code.h"
 
 namespace rz {
 namespace {
 
 constexpr uint32_t kControlId = 255;
+
+std::string Where(std::optional<Rank> rank) {
+  return rank ? absl::StrCat("rank ", rank->value(), ": ") : "";
+}
+
+int Fail(const std::string& where, const absl::Status& status) {
+  const std::string line = absl::StrCat("rz_bench: ", where, status.message(), "\n");
+  std::fwrite(line.data(), 1, line.size(), stderr);
+  return kExitFailure;
+}
+
+UcxOptions TransportOptions(const BenchConfig& config) {
+  UcxOptions options;
+  if (config.transport == "tcp") options.transports = UcxOptions::Transports::kTcp;
+  if (config.transport == "shm") options.transports = UcxOptions::Transports::kSharedMemory;
+  return options;
+}
 
 CommunicatorOptions MeasuredOptions(const BenchConfig& config) {
   CommunicatorOptions options;
@@ -179,15 +200,14 @@ absl::Status WriteFiles(const BenchConfig& config, const RunDescription& descrip
   return WriteFile(config.plot_path, RenderPlot(PageOf(description, rows)));
 }
 
-absl::StatusOr<int64_t> RunSweep(const BenchConfig& config, const Ranks& ranks) {
+absl::StatusOr<int64_t> RunSweep(const BenchConfig& config, const Ranks& ranks, Subject* subject) {
   const bool first = ranks.exchange->rank() == 0;
   RunDescription description = Describe(config, ranks);
   RZ_ASSIGN_OR_RETURN(const std::string mine, Settle(config, *ranks.exchange));
   RZ_ASSIGN_OR_RETURN(description.ranks, ranks.exchange->GatherText(mine));
   RZ_ASSIGN_OR_RETURN(CallMemory memory, CallMemory::Create(LargestSize(config), config.aggregate,
                                                             config.unalign, config.registration));
-  CommunicatorSubject subject(ranks.communicator);
-  SweepRun run(&config, &subject, ranks.exchange, &memory, [first](const std::string& line) {
+  SweepRun run(&config, subject, ranks.exchange, &memory, [first](const std::string& line) {
     if (first) PrintLine(line);
   });
   if (first) {
@@ -200,9 +220,9 @@ absl::StatusOr<int64_t> RunSweep(const BenchConfig& config, const Ranks& ranks) 
   return run.wrong();
 }
 
-}  // namespace
-
-absl::StatusOr<int64_t> BenchAsRank(const BenchConfig& config, Job* job) {
+// The number of wrong elements over all ranks.
+absl::StatusOr<int64_t> BenchAsRank(const BenchConfig& config, Job* job,
+                                    const MakeSubject& make_subject) {
   if (config.root >= job->world_size()) {
     return absl::InvalidArgumentError(
         absl::StrCat("-r ", config.root, " is not a rank of 0 to ", job->world_size() - 1));
@@ -219,7 +239,37 @@ absl::StatusOr<int64_t> BenchAsRank(const BenchConfig& config, Job* job) {
     RZ_RETURN_IF_ERROR(exchange.Barrier());
     return 0;
   }
-  return RunSweep(config, {communicator.get(), &exchange, job});
+  const std::unique_ptr<Subject> subject = make_subject(communicator.get());
+  return RunSweep(config, {communicator.get(), &exchange, job}, subject.get());
+}
+
+}  // namespace
+
+std::unique_ptr<Subject> MeasureTheLibrary(Communicator* communicator) {
+  return std::make_unique<CommunicatorSubject>(communicator);
+}
+
+int RunRank(const BenchConfig& config, const JobEnvironment& environment,
+            const MakeSubject& make_subject) {
+  absl::StatusOr<std::unique_ptr<Transport>> transport =
+      CreateUcxTransport(TransportOptions(config));
+  if (!transport.ok()) return Fail(Where(environment.rank), transport.status());
+  JobOptions options;
+  options.config_hash = config.AgreementHash();
+  absl::StatusOr<std::unique_ptr<Job>> job = Job::Join(environment, *std::move(transport), options);
+  if (!job.ok()) return Fail(Where(environment.rank), job.status());
+  const absl::StatusOr<int64_t> wrong = BenchAsRank(config, job->get(), make_subject);
+  const Rank rank = (*job)->rank();
+  if (!wrong.ok()) {
+    // The rendezvous's verdict; this rank's own words where it was the first to fail.
+    const absl::Status verdict = (*job)->Verdict(wrong.status());
+    const bool own = absl::StrContains(verdict.message(), wrong.status().message());
+    return Fail(Where(rank), own ? wrong.status() : verdict);
+  }
+  if (const absl::Status left = (*job)->Leave(); !left.ok()) return Fail(Where(rank), left);
+  if (*wrong == 0) return kExitOk;
+  if (rank != Rank(0)) return kExitFailure;
+  return Fail("", absl::DataLossError(absl::StrCat(*wrong, " elements are wrong")));
 }
 
 }  // namespace rz

@@ -1,21 +1,26 @@
-// What one rank of a benchmark does between joining its job and leaving it.
+// One rank of a benchmark: joins its job, runs or explains what is asked for, leaves.
 #ifndef RINGZERO_TOOLS_BENCH_BENCH_RANK_H_
 #define RINGZERO_TOOLS_BENCH_BENCH_RANK_H_
 
-#include <cstdint>
+#include <functional>
+#include <memory>
 
-#include "absl/status/statusor.h"
+#include "collectives/communicator.h"
 #include "runtime/job.h"
 #include "tools/bench/bench_config.h"
+#include "tools/bench/subject.h"
 
 namespace rz {
 
-// Runs or explains what `config` asks for; rank 0 prints it and writes the files. The number of
-// wrong elements over all ranks.
-//   InvalidArgument  -r names no rank of the job
-//   Unknown          a file cannot be written
-//   otherwise        what buffers, binding and collectives return
-absl::StatusOr<int64_t> BenchAsRank(const BenchConfig& config, Job* job);
+// What is measured, of the communicator that is made for it.
+using MakeSubject = std::function<std::unique_ptr<Subject>(Communicator*)>;
+std::unique_ptr<Subject> MeasureTheLibrary(Communicator* communicator);
+
+// Rank 0 prints and writes the files. The exit code: kExitFailure where an element was wrong, on
+// every rank, and where something failed, with one line on standard error that says what. (Another
+// subject is for tests.)
+int RunRank(const BenchConfig& config, const JobEnvironment& environment,
+            const MakeSubject& make_subject = MeasureTheLibrary);
 
 }  // namespace rz
 

@@ -12,7 +12,7 @@ namespace {
 
 // Of a panel, in pixels.
 constexpr double kWidth = 600, kHeight = 380;
-constexpr double kLeft = 62, kRight = 62, kTop = 34, kBottom = 50;
+constexpr double kLeft = 62, kRight = 62, kTop = 46, kBottom = 50;
 
 // Colours that people with any colour vision tell apart (Okabe and Ito, 2008).
 constexpr const char* kOwnColour = "#0072b2";
@@ -129,7 +129,7 @@ class Panel {
     std::string svg = absl::StrFormat(
         "<svg viewBox=\"0 0 %g %g\" width=\"%g\" height=\"%g\" role=\"img\" aria-label=\"%s\">\n",
         kWidth, kHeight, kWidth, kHeight, EscapeHtml(absl::StrCat(chart_.title, ": ", name_)));
-    absl::StrAppend(&svg, Text(kLeft, 18, "start", name_, " class=\"name\""), SizeAxis());
+    absl::StrAppend(&svg, Text(kWidth / 2, 16, "middle", name_, " class=\"name\""), SizeAxis());
     absl::StrAppend(&svg, LeftAxis(left_unit));
     if (right_unit != nullptr) absl::StrAppend(&svg, RightAxis(right_unit));
     // What is measured for comparison stands below what it is compared with.
@@ -194,7 +194,7 @@ class Panel {
     }
     absl::StrAppend(&svg, Line(kLeft, kTop, kLeft, kHeight - kBottom, "#999"),
                     Line(kLeft, kHeight - kBottom, kWidth - kRight, kHeight - kBottom, "#999"));
-    return absl::StrCat(svg, Text(kLeft - 6, kTop - 6, "end", unit));
+    return absl::StrCat(svg, Text(4, kTop - 10, "start", unit));
   }
 
   // The left axis times the bus factor: the same height is another number.
@@ -207,7 +207,7 @@ class Panel {
                       Text(kWidth - kRight + 8, y + 4, "start", tick.label));
     }
     absl::StrAppend(&svg, Line(kWidth - kRight, kTop, kWidth - kRight, kHeight - kBottom, "#999"));
-    return absl::StrCat(svg, Text(kWidth - kRight + 6, kTop - 6, "start", unit));
+    return absl::StrCat(svg, Text(kWidth - 4, kTop - 10, "end", unit));
   }
 
   std::string Curve(const PlotSeries& series, const Look& look) const {
@@ -294,13 +294,14 @@ PlotPage PageOf(const RunDescription& run, const std::vector<ResultRow>& rows) {
       std::vector<PlotSeries>& series = page.charts.back().series;
       if (traits.out_of_place) series.push_back({"out of place", PlotStyle::kOwn, {}});
       if (traits.in_place) series.push_back({"in place", PlotStyle::kOwnInPlace, {}});
-      if (row.limit_us) series.push_back({"limit: moving the bytes", PlotStyle::kLimit, {}});
+      if (row.limit_us) series.push_back({"limit", PlotStyle::kLimit, {}});
     }
     for (PlotSeries& series : page.charts.back().series) {
       const std::optional<HalfResult>& half =
           series.style == PlotStyle::kOwn ? row.out_of_place : row.in_place;
       if (series.style == PlotStyle::kLimit) {
-        if (row.limit_us) series.points.push_back({row.size_bytes, *row.limit_us});
+        if (row.limit_us && row.size_bytes >= kLimitDrawnFrom)
+          series.points.push_back({row.size_bytes, *row.limit_us});
       } else if (half.has_value()) {
         series.points.push_back({row.size_bytes, half->time_us});
       }

@@ -23,6 +23,9 @@ enum class PlotStyle : uint8_t {
   kLimit,
 };
 
+// Below, a call is about messages, not bytes: the limit of the bytes says nothing.
+inline constexpr int64_t kLimitDrawnFrom = int64_t{32} << 10;
+
 struct PlotPoint {
   int64_t size_bytes = 0;  // those of 0 are left out
   double time_us = 0;

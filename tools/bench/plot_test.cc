@@ -120,7 +120,7 @@ TEST(PlotTest, ATableBecomesAChartForEachKind) {
   rows[0].in_place = HalfResult{.time_us = 2};
   rows[0].limit_us = 0.5;
   rows[1] = rows[0];
-  rows[1].size_bytes = 16;
+  rows[1].size_bytes = kLimitDrawnFrom;
   rows[2].operation = BenchOperation::kBroadcast;
   rows[2].size_bytes = 8;
   rows[2].root = 1;
@@ -131,7 +131,8 @@ TEST(PlotTest, ATableBecomesAChartForEachKind) {
   ASSERT_THAT(page.charts, SizeIs(2));
   EXPECT_EQ(page.charts[0].title, "all_reduce, float32 sum");
   ASSERT_THAT(page.charts[0].series, SizeIs(3));
-  EXPECT_THAT(page.charts[0].series[2].points, SizeIs(2));
+  EXPECT_THAT(page.charts[0].series[0].points, SizeIs(2));
+  EXPECT_THAT(page.charts[0].series[2].points, SizeIs(1));
   EXPECT_EQ(page.charts[1].title, "broadcast, float32, root 1");
   EXPECT_EQ(page.charts[1].series[0].points[0].time_us, 3);
 }

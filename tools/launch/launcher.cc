@@ -70,7 +70,7 @@ class Launcher {
   explicit Launcher(const LaunchOptions& options)
       : options_(options),
         world_size_(options.ranks * options.nodes),
-        outputs_(options.program),
+        outputs_(options.program, options.prefix_output),
         ranks_(options.ranks) {}
 
   ~Launcher() {

@@ -13,8 +13,9 @@
 
 namespace rz {
 
-OutputRelay::OutputRelay(std::string program)
+OutputRelay::OutputRelay(std::string program, bool prefix)
     : program_(std::move(program)),
+      prefix_(prefix),
       streams_{
           OutputStream(STDOUT_FILENO, &cursors_[0]),
           OutputStream(STDERR_FILENO,
@@ -23,8 +24,8 @@ OutputRelay::OutputRelay(std::string program)
 void OutputRelay::Add(int rank, int target, ScopedFd from) {
   // Redrawn lines are for people: a file gets the last state of each.
   const bool show_updates = rank == 0 && isatty(target == 0 ? STDOUT_FILENO : STDERR_FILENO) == 1;
-  outputs_.push_back(
-      {rank, target, std::move(from), LinePrefixer(absl::StrCat("[", rank, "] "), show_updates)});
+  const std::string prefix = prefix_ ? absl::StrCat("[", rank, "] ") : "";
+  outputs_.push_back({rank, target, std::move(from), LinePrefixer(prefix, show_updates)});
 }
 
 void OutputRelay::Say(const std::string& text) {

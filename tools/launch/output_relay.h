@@ -1,4 +1,5 @@
-// OutputRelay: carries what the ranks write to the launcher's own outputs, each line with its rank.
+// OutputRelay: carries what the ranks write to the launcher's own outputs, line by line, each with
+// its rank where that is wanted.
 #ifndef RINGZERO_TOOLS_LAUNCH_OUTPUT_RELAY_H_
 #define RINGZERO_TOOLS_LAUNCH_OUTPUT_RELAY_H_
 
@@ -17,8 +18,8 @@ namespace rz {
 // One owner thread.
 class OutputRelay {
  public:
-  // `program` begins the launcher's own lines.
-  explicit OutputRelay(std::string program);
+  // `program` begins the launcher's own lines; with `prefix` each line of a rank begins with it.
+  OutputRelay(std::string program, bool prefix);
 
   // Takes the reading end, which does not block, of what `rank` writes to standard output (`target`
   // 0) or standard error (1).
@@ -53,6 +54,7 @@ class OutputRelay {
   bool Write(const Output& output, const std::string& lines);
 
   const std::string program_;
+  const bool prefix_;
   Cursor cursors_[2];
   OutputStream streams_[2];  // standard output, standard error
   std::vector<Output> outputs_;

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "absl/time/clock.h"
 #include "runtime/base/status_macros.h"
 #include "tools/bench/against/against_run.h"
@@ -93,7 +94,7 @@ std::vector<std::string> Head(const AgainstPlan& plan) {
 
 PlotStyle StyleOf(const Contender& contender, size_t index) {
   if (index == 0) return PlotStyle::kOwn;
-  if (contender.name == "limit") return PlotStyle::kLimit;
+  if (contender.name == kLimitName) return PlotStyle::kLimit;
   return contender.is_rival ? PlotStyle::kPeer : PlotStyle::kPeerDefault;
 }
 
@@ -102,9 +103,15 @@ PlotPage PageOf(const Comparison& comparison, const AgainstPlan& plan,
                 const std::vector<std::string>& head) {
   PlotPage page;
   page.title = absl::StrCat("ringzero against others: ", plan.place.ranks, " ranks");
-  for (const std::string& line : head)
-    page.notes.push_back(line.substr(std::min<size_t>(2, line.size())));
-  for (const std::string& line : SettingLines(comparison)) page.notes.push_back(line.substr(2));
+  for (const std::string& line : head) {
+    if (line.size() > 2) page.notes.push_back(line.substr(2));
+  }
+  for (const Contender& contender : comparison.contenders()) {
+    page.notes.push_back(absl::StrCat(contender.name,
+                                      contender.settings.size() > 1 ? ", the fastest of: " : ": ",
+                                      absl::StrJoin(contender.settings, "; ")));
+  }
+  const std::vector<Contender>& contenders = comparison.contenders();
   std::optional<ComparedPoint> last;
   for (const ComparedPoint& point : comparison.Points()) {
     if (!last || last->operation != point.operation || last->in_place != point.in_place) {
@@ -112,15 +119,16 @@ PlotPage PageOf(const Comparison& comparison, const AgainstPlan& plan,
                                           point.in_place ? ", in place" : ", out of place"),
                              BusFactor(point.operation, plan.place.ranks),
                              {}});
-      for (size_t i = 0; i < comparison.contenders().size(); ++i) {
-        const Contender& contender = comparison.contenders()[i];
+      for (size_t i = 0; i < contenders.size(); ++i) {
+        const Contender& contender = contenders[i];
         page.charts.back().series.push_back({contender.name, StyleOf(contender, i), {}});
       }
     }
     last = point;
-    for (size_t i = 0; i < comparison.contenders().size(); ++i) {
+    for (size_t i = 0; i < contenders.size(); ++i) {
       const std::optional<ComparedTime> time = comparison.At(i, point);
-      if (time) page.charts.back().series[i].points.push_back({point.size, time->time_us});
+      const bool drawn = contenders[i].name != kLimitName || point.size >= kLimitDrawnFrom;
+      if (time && drawn) page.charts.back().series[i].points.push_back({point.size, time->time_us});
     }
   }
   return page;

@@ -53,7 +53,7 @@ class TemporaryFile {
 std::vector<Contender> ContendersOf(const AgainstPlan& plan) {
   std::vector<Contender> contenders = {{"ringzero", false, {plan.own_setting}}};
   if (plan.limit) {
-    contenders.push_back({"limit", false, {"each rank moves the bytes in its own memory"}});
+    contenders.push_back({kLimitName, false, {"each rank moves the bytes in its own memory"}});
   }
   for (PeerLibrary peer : plan.peers) {
     const std::string name(NameOf(peer));

@@ -17,6 +17,9 @@
 
 namespace rz {
 
+// The contender that stands for what moving the bytes costs (`--limit`).
+inline constexpr char kLimitName[] = "limit";
+
 struct AgainstPlan {
   std::vector<BenchOperation> operations;
   std::vector<int64_t> sizes;  // as asked for
