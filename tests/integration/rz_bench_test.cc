@@ -1,5 +1,5 @@
 // rz_bench with real processes.
-#include <cstdio>
+#include <filesystem>
 #include <fstream>
 #include <regex>
 #include <sstream>
@@ -129,7 +129,8 @@ TEST(RzBenchTest, FreshInputsPercentilesAndBatchesAreMeasured) {
                                               {"--batches"},
                                               {"-C", "1", "-S", "1", "-M", "1"},
                                               {"--transport", "tcp"},
-                                              {"--bind", "core"}}) {
+                                              {"--bind", "core"},
+                                              {"--link", "messages"}}) {
     std::vector<std::string> arguments = {"all_gather", "-np", "2",  "-b", "1K",
                                           "-e",         "1K",  "-n", "10"};
     arguments.insert(arguments.end(), how.begin(), how.end());
@@ -159,12 +160,49 @@ TEST(RzBenchTest, FilesHoldTheResultsAndNoSecret) {
 }
 
 TEST(RzBenchTest, ExplainSaysWhatWouldBeChosenAndRunsNothing) {
-  Subprocess run(RzBench({"all_reduce", "-np", "4", "-b", "8", "-e", "8M", "-f", "1024",
-                          "--explain", "--algo", "all_gather:ring"}));
+  Subprocess run(RzBench({"all_reduce", "all_gather_v", "-np", "4", "-b", "8", "-e", "8M", "-f",
+                          "1024", "--explain", "--link", "messages"}));
   EXPECT_EQ(EndOf(run), 0) << run.ErrorOutput();
   EXPECT_THAT(run.Output(), AllOf(HasSubstr("all_reduce of 2 float32 on 4 ranks"),
                                   HasSubstr("least predicted time"), HasSubstr("* ")));
   EXPECT_THAT(run.Output(), Not(HasSubstr("busbw")));
+}
+
+TEST(RzBenchTest, ThePlotIsOnePage) {
+  const std::string path = ::testing::TempDir() + "/bench.html";
+  Subprocess run(RzBench({"all_gather", "-np", "2", "-b", "8", "-e", "64K", "-f", "8", "-n", "3",
+                          "--limit", "--plot", path}));
+  EXPECT_EQ(EndOf(run), 0) << run.ErrorOutput();
+  EXPECT_THAT(Contents(path), AllOf(HasSubstr("<h2>all_gather, float32</h2>"), HasSubstr("limit"),
+                                    HasSubstr("</html>")));
+}
+
+// A program in the place of a peer's, which says that every call takes a minute.
+TEST(RzBenchTest, PeersAreMeasuredInTurn) {
+  const std::string folder = ::testing::TempDir() + "/peers";
+  std::filesystem::create_directory(folder);
+  const std::string program = folder + "/coll_gloo";
+  std::ofstream(program) << "#!/bin/sh\nfor s in $(echo $3 | tr , ' '); do\n"
+                            "echo $1 $s out_of_place 60e6; echo $1 $s in_place 60e6; done\n";
+  std::filesystem::permissions(program, std::filesystem::perms::owner_all);
+  const std::string csv = folder + "/against.csv", html = folder + "/against.html";
+  Subprocess run(RzBench({"all_reduce", "all_to_all_v", "-np", "2", "--sizes", "8,1K", "--budget",
+                          "1ms", "--rounds", "2", "--against", "openmpi,gloo", "--peer-folder",
+                          folder, "--csv", csv, "--plot", html}));
+  EXPECT_EQ(EndOf(run), 0) << run.ErrorOutput();
+  EXPECT_THAT(
+      run.Output(),
+      AllOf(HasSubstr("# openmpi: left out, there is no "), HasSubstr("tools/setup"),
+            HasSubstr("# all_reduce, float sum, in place"),
+            HasSubstr("# all_to_all_v: no peer has it"), HasSubstr("# best peer / ringzero")));
+  EXPECT_THAT(Lines(Contents(csv)), SizeIs(1 + 2 * 2 * 2));
+  EXPECT_THAT(Contents(html), HasSubstr("gloo"));
+}
+
+TEST(RzBenchTest, WithoutAnyPeerThereIsNothingToCompare) {
+  Subprocess run(RzBench({"all_reduce", "--against", "mpich", "--peer-folder", "/no/such/folder"}));
+  EXPECT_EQ(EndOf(run), 1);
+  EXPECT_THAT(run.ErrorOutput(), HasSubstr("no peer's program is in /no/such/folder"));
 }
 
 TEST(RzBenchTest, WithinAJobItJoins) {

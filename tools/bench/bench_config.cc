@@ -125,6 +125,8 @@ void BenchFlags::DeclareMethod(FlagSet* flags) {
                 "collective:algorithm,... as in RZ_ALGO, which it beats, e.g. reduce_scatter:ring");
   flags->Enum("transport", &values_.transport, {"auto", "tcp", "shm"},
               "what carries the bytes: the best there is, TCP alone, shared memory alone");
+  flags->Enum("link", &link_, {"auto", "messages"},
+              "auto: memory that the ranks share, where all can; messages: never that");
   flags->Enum("bind", &binding_, {"auto", "core", "none"},
               "keep each rank on a processor of its own; auto: where there are enough");
 }
@@ -251,6 +253,7 @@ absl::StatusOr<BenchConfig> BenchFlags::Read(const FlagSet& flags,
   config.binding = binding_ == "auto"   ? Binding::kAuto
                    : binding_ == "core" ? Binding::kCore
                                         : Binding::kNone;
+  config.share_memory = link_ == "auto" && config.transport != "tcp";
   if (!flags.WasSet("algo")) config.algorithms = environment_algorithms;
   const bool writes =
       !config.csv_path.empty() || !config.json_path.empty() || !config.plot_path.empty();

@@ -57,6 +57,7 @@ struct BenchConfig {
   NumericMode numeric_mode = NumericMode::kDeterministic;
   std::string algorithms;
   std::string transport = "auto";
+  bool share_memory = true;  // where all ranks can
   absl::Duration timeout = absl::Seconds(300);
   TableColumns columns;
   bool report_memory = false;
@@ -109,6 +110,7 @@ class BenchFlags {
   std::string numeric_mode_ = "deterministic", counts_ = "half", binding_ = "auto";
   int64_t average_ = 1, registration_ = 0, cpu_time_ = 0, timestamps_ = 0, per_iteration_ = 0,
           memory_ = 0;
+  std::string link_ = "auto";
   bool fresh_ = false, batches_ = false;
 };
 

@@ -126,6 +126,12 @@ TEST(BenchConfigTest, TheCommandLineBeatsTheEnvironment) {
             "all_gather:ring");
 }
 
+TEST(BenchConfigTest, MemoryIsSharedUnlessMessagesAreAskedFor) {
+  EXPECT_TRUE(Config({"all"}).share_memory);
+  EXPECT_FALSE(Config({"all", "--link", "messages"}).share_memory);
+  EXPECT_FALSE(Config({"all", "--transport", "tcp"}).share_memory);
+}
+
 TEST(BenchConfigTest, RanksThatAreToldOtherThingsDoNotAgree) {
   BenchConfig one = Config({"all"}), other = one;
   EXPECT_EQ(one.AgreementHash(), other.AgreementHash());

@@ -21,6 +21,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/time/clock.h"
+#include "collectives/call.h"
 #include "collectives/communicator.h"
 #include "runtime/base/status_macros.h"
 #include "runtime/memory/memory.h"
@@ -114,7 +115,9 @@ std::vector<std::string> Preface(const BenchConfig& config, const Ranks& ranks,
                    ", buffers ",
                    config.registration == Registration::kPlain ? "private" : "registered",
                    plan.sampling == Sampling::kFresh ? ", inputs rewritten before each call" : ""),
-      absl::StrCat("# transport ", ranks.job->transport()->Description()), "#", "# Using devices"};
+      absl::StrCat("# transport ", ranks.job->transport()->Description(), ", memory ",
+                   ranks.communicator->shares_memory() ? "shared by all ranks" : "not shared"),
+      "#", "# Using devices"};
   lines.insert(lines.end(), rank_lines.begin(), rank_lines.end());
   if (ranks.exchange->world_size() == 1) {
     lines.emplace_back("# One rank alone: nothing is exchanged. -np N starts N ranks.");
@@ -144,11 +147,16 @@ absl::Status Explain(const BenchConfig& config, const Communicator& communicator
                                          .world = communicator.world_size(),
                                          .rank = communicator.rank(),
                                          .pattern = config.counts});
-        RZ_ASSIGN_OR_RETURN(const Explanation explanation,
-                            communicator.Explain(*traits.collective, kind.dtype,
-                                                 kind.op.value_or(ReduceOp::kSum), shape.count));
-        PrintLine(absl::StrCat("# ", std::string(traits.name), ", ", shape.size_bytes, " bytes",
-                               traits.is_v ? " (as the even variant)" : ""));
+        Call call;
+        call.collective = *traits.collective;
+        call.count = shape.count;
+        call.dtype = kind.dtype;
+        call.op = kind.op.value_or(ReduceOp::kSum);
+        call.has_counts = traits.is_v;
+        call.counts = shape.counts;
+        call.recv_counts = shape.recv_counts;
+        RZ_ASSIGN_OR_RETURN(const Explanation explanation, communicator.Explain(call));
+        PrintLine(absl::StrCat("# ", std::string(traits.name), ", ", shape.size_bytes, " bytes"));
         PrintLine(explanation.text);
       }
     }
@@ -233,6 +241,11 @@ absl::StatusOr<int64_t> BenchAsRank(const BenchConfig& config, Job* job,
   control_options.id = kControlId;
   RZ_ASSIGN_OR_RETURN(const std::unique_ptr<Communicator> control,
                       Communicator::Create(job->transport(), control_options));
+  if (config.share_memory) {
+    for (Communicator* one : {communicator.get(), control.get()}) {
+      RZ_RETURN_IF_ERROR(one->ShareMemory());
+    }
+  }
   RankExchange exchange(control.get());
   if (config.explain) {
     if (job->rank() == Rank(0)) RZ_RETURN_IF_ERROR(Explain(config, *communicator));

@@ -31,18 +31,21 @@ void PrintLine(const std::string& line) {
 
 // The flags that say how ringzero is run.
 std::vector<std::string> OwnFlags(const BenchConfig& config) {
-  std::vector<std::string> flags = {"--numeric",
-                                    std::string(NameOf(config.numeric_mode)),
-                                    "--transport",
-                                    config.transport,
-                                    "-R",
-                                    absl::StrCat(static_cast<int>(config.registration)),
-                                    "-c",
-                                    absl::StrCat(config.checks),
-                                    "--bind",
-                                    config.binding == Binding::kAuto   ? "auto"
-                                    : config.binding == Binding::kCore ? "core"
-                                                                       : "none"};
+  std::vector<std::string> flags = {
+      "--numeric",
+      std::string(NameOf(config.numeric_mode)),
+      "--link",
+      config.share_memory || config.transport == "tcp" ? "auto" : "messages",
+      "--transport",
+      config.transport,
+      "-R",
+      absl::StrCat(static_cast<int>(config.registration)),
+      "-c",
+      absl::StrCat(config.checks),
+      "--bind",
+      config.binding == Binding::kAuto   ? "auto"
+      : config.binding == Binding::kCore ? "core"
+                                         : "none"};
   if (!config.algorithms.empty()) flags.insert(flags.end(), {"--algo", config.algorithms});
   return flags;
 }
@@ -51,6 +54,7 @@ std::string OwnSetting(const BenchConfig& config, bool bound) {
   return absl::StrCat(
       config.registration == Registration::kPlain ? "private buffers" : "registered buffers", ", ",
       std::string(NameOf(config.numeric_mode)), ", transport ", config.transport,
+      config.share_memory ? "" : ", messages alone",
       config.algorithms.empty() ? "" : absl::StrCat(", ", config.algorithms),
       bound ? ", bound" : "");
 }
@@ -130,6 +134,9 @@ PlotPage PageOf(const Comparison& comparison, const AgainstPlan& plan,
       const bool drawn = contenders[i].name != kLimitName || point.size >= kLimitDrawnFrom;
       if (time && drawn) page.charts.back().series[i].points.push_back({point.size, time->time_us});
     }
+  }
+  for (PlotChart& chart : page.charts) {
+    std::erase_if(chart.series, [](const PlotSeries& series) { return series.points.empty(); });
   }
   return page;
 }
