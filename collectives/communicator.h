@@ -43,6 +43,7 @@
 #include "runtime/base/clock.h"
 #include "runtime/base/dtype.h"
 #include "runtime/base/types.h"
+#include "runtime/memory/memory.h"
 #include "runtime/transport/transport.h"
 
 namespace rz {
@@ -91,6 +92,7 @@ struct CommunicatorOptions {
 struct FlightRecord;
 
 class Operation;
+class CommunicatorBuffer;
 class ShareOperation;
 class SplitOperation;
 
@@ -188,6 +190,13 @@ class Communicator {
   absl::Status ShareMemory();
   bool shares_memory() const;
 
+  // Memory for buffers of this communicator's calls: at least `bytes`, aligned to 4096, zero. Where
+  // the ranks share memory others reach it, and calls whose buffers all are such copy nothing in
+  // between; where they do not, or the host has not enough of it (said once in the log), it is
+  // private. Not collective.
+  //   ResourceExhausted  there is no memory
+  absl::StatusOr<CommunicatorBuffer> AllocateBuffer(size_t bytes);
+
   // Splits the ranks into new communicators over the same transport: one for each colour >= 0, its
   // ranks in the order of (key, rank here), options as here. A collective call. One split a
   // transport at a time. The new communicator shares the transport and its fate: whichever of them
@@ -252,6 +261,7 @@ class Communicator {
   std::string AlgorithmFor(std::string_view collective, DType dtype) const;
 
  private:
+  friend class CommunicatorBuffer;
   friend class Operation;
   friend class ShareOperation;
   friend class SplitOperation;
@@ -293,6 +303,28 @@ class Operation {
   Kind kind_;
   int64_t first_;  // numbers of what it is made of; none where last_ < first_
   int64_t last_;
+};
+
+// What AllocateBuffer gives. Movable; gives its memory back, before its communicator ends and while
+// no call uses it.
+class CommunicatorBuffer {
+ public:
+  CommunicatorBuffer() = default;
+  CommunicatorBuffer(CommunicatorBuffer&& other) noexcept;
+  CommunicatorBuffer& operator=(CommunicatorBuffer&& other) noexcept;
+  ~CommunicatorBuffer();
+
+  std::byte* data() const { return bytes_.data(); }
+  size_t size() const { return bytes_.size(); }
+  // Other ranks reach it.
+  bool is_shared() const { return owner_ != nullptr; }
+
+ private:
+  friend class Communicator;
+
+  absl::Span<std::byte> bytes_;
+  Communicator::Impl* owner_ = nullptr;  // of what is shared
+  Buffer private_;
 };
 
 // Ranks on their way to sharing memory. Movable; its communicator outlives it.

@@ -52,6 +52,9 @@ class Communicator::Impl final : private ControlListener {
   // Nothing is under way, and all ranks do this after the same calls.
   void UseSharedMemory(std::unique_ptr<SharedArea> area);
 
+  // Null: the ranks share no memory.
+  SharedRegions* regions() { return shared_ == nullptr ? nullptr : &shared_->regions(); }
+
   absl::StatusOr<Operation> Start(const Call& call);
   absl::StatusOr<Operation> StartGroup(absl::Span<const Call> calls);
   absl::StatusOr<Operation> StartMessage(bool is_send, void* buffer, int64_t count, DType dtype,

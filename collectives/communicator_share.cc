@@ -3,6 +3,7 @@
 // 3. The calls that follow are made through that memory: all ranks have made the same ones before.
 #include <array>
 #include <cstring>
+#include <mutex>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -149,6 +150,42 @@ absl::Status Communicator::ShareMemory() {
   RZ_ASSIGN_OR_RETURN(ShareOperation share, StartShareMemory());
   RZ_RETURN_IF_ERROR(share.Wait());
   return share.Finish().status();
+}
+
+absl::StatusOr<CommunicatorBuffer> Communicator::AllocateBuffer(size_t bytes) {
+  CommunicatorBuffer buffer;
+  if (SharedRegions* const regions = impl_->regions(); regions != nullptr && bytes > 0) {
+    const absl::StatusOr<absl::Span<std::byte>> region = regions->Allocate(bytes);
+    if (region.ok()) {
+      buffer.bytes_ = *region;
+      buffer.owner_ = impl_.get();
+      return buffer;
+    }
+    static std::once_flag once;
+    std::call_once(once, [&] {
+      Log(LogLevel::kWarning, "buffers are private, and calls on them copy: ",
+          absl::string_view(region.status().message()));
+    });
+  }
+  RZ_ASSIGN_OR_RETURN(buffer.private_, Buffer::Allocate(bytes, MemoryTag::kOther));
+  buffer.bytes_ = buffer.private_.bytes();
+  return buffer;
+}
+
+CommunicatorBuffer::CommunicatorBuffer(CommunicatorBuffer&& other) noexcept
+    : bytes_(std::exchange(other.bytes_, {})),
+      owner_(std::exchange(other.owner_, nullptr)),
+      private_(std::move(other.private_)) {}
+
+CommunicatorBuffer& CommunicatorBuffer::operator=(CommunicatorBuffer&& other) noexcept {
+  std::swap(bytes_, other.bytes_);
+  std::swap(owner_, other.owner_);
+  std::swap(private_, other.private_);
+  return *this;
+}
+
+CommunicatorBuffer::~CommunicatorBuffer() {
+  if (owner_ != nullptr) owner_->regions()->Free(bytes_.data());
 }
 
 }  // namespace rz

@@ -147,7 +147,9 @@ TEST(SharedFaultTest, RanksThatDoNotShareMemoryGoOnWithMessages) {
   std::vector<std::unique_ptr<Communicator>> comms;
   std::vector<ShareOperation> shares;
   for (int r = 0; r < kWorld; ++r) {
-    comms.push_back(*Communicator::Create(world.transport(Rank(r)), {.clock = world.clock()}));
+    CommunicatorOptions options;
+    options.clock = world.clock();
+    comms.push_back(*Communicator::Create(world.transport(Rank(r)), options));
     ASSERT_OK_AND_ASSIGN(ShareOperation share, comms.back()->StartShareMemory());
     shares.push_back(std::move(share));
   }
@@ -168,8 +170,9 @@ TEST(SharedFaultTest, RanksThatDoNotShareMemoryGoOnWithMessages) {
 
 TEST(SharedFaultTest, SharingNeedsAQuietCommunicatorOnce) {
   SimWorld world(2, {});
-  ASSERT_OK_AND_ASSIGN(auto comm,
-                       Communicator::Create(world.transport(Rank(0)), {.clock = world.clock()}));
+  CommunicatorOptions options;
+  options.clock = world.clock();
+  ASSERT_OK_AND_ASSIGN(auto comm, Communicator::Create(world.transport(Rank(0)), options));
   ASSERT_OK(comm->StartBarrier());
   EXPECT_THAT(comm->StartShareMemory(), StatusIs(absl::StatusCode::kFailedPrecondition,
                                                  HasSubstr("no operation is under way")));

@@ -28,7 +28,7 @@ using ::rz::testing::SimJob;
 
 constexpr uint64_t kCases = 2000;
 constexpr int kLargestWorld = 9;
-constexpr int64_t kLargestCount = 3000;
+constexpr int64_t kLargestCount = 6000;
 
 // Slots so small that calls take many steps, and such that one holds all.
 constexpr size_t kSlotBytes[] = {64 * kLargestWorld, 4096, 256 << 10};
@@ -44,15 +44,25 @@ void RunCase(uint64_t seed, std::map<Collective, int>& covered) {
     calls.push_back(MakeRankCalls(call, c.world, c.options, /*shares_memory=*/true));
     ++covered[call.collective];
   }
-  SimJob job(c.world, {.seed = seed}, c.options);
+  // Some steps change nothing that others see: a deadlock is when many polls do not.
+  SimJob job(c.world, {.seed = seed, .idle_polls = 1000}, c.options);
   ASSERT_OK_AND_ASSIGN(const bool shared, job.ShareMemory());
   ASSERT_TRUE(shared);
+  // Buffers that others reach: of all ranks, of none, and of some.
+  for (size_t i = 0; i < calls.size(); ++i) {
+    const uint64_t which = (seed >> 2) + i;
+    for (int r = 0; r < c.world && which % 3 > 0; ++r) {
+      if (which % 3 == 2 && r % 2 == 0) continue;
+      ASSERT_OK(calls[i][r]->UseBufferOf(job.comm(r)));
+    }
+  }
   ASSERT_THAT(job.Run(static_cast<int>(calls.size()),
                       [&](int rank, int i) { return calls[i][rank]->Start(job.comm(rank)); }),
               IsOk());
   for (int r = 0; r < c.world; ++r) {
     ASSERT_THAT(job.results()[r], IsOk()) << "rank " << r;
     for (size_t i = 0; i < calls.size(); ++i) {
+      calls[i][r]->TakeBack();
       ASSERT_EQ(calls[i][r]->Check(), "") << "rank " << r << ", operation " << i;
     }
   }

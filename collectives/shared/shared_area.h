@@ -5,6 +5,7 @@
 //   lines     One a call, in a ring: what the call is and, where it fits, its data. See
 //             shared_exchange.h.
 //   counters  How far the owner has come; on lines of their own, since others watch them.
+//   regions   By which keys others map the owner's own buffers. See shared_regions.h.
 //   slots     Two rings of buffers: pieces of the owner's input for others, and results of it.
 //
 // A step is a lane of an operation (lane_layout.h), and steps are counted over all operations of a
@@ -34,6 +35,7 @@ namespace rz {
 inline constexpr size_t kSharedLineBytes = 128;
 inline constexpr int kSharedLines = 64;
 inline constexpr int kSharedSlots = 4;
+inline constexpr size_t kSharedRegions = 64;
 
 struct alignas(kSharedLineBytes) SharedLine {
   static constexpr size_t kPayloadBytes = kSharedLineBytes - 16;
@@ -48,6 +50,13 @@ struct alignas(kSharedLineBytes) SharedCounter {
   std::atomic<int64_t> value;
 };
 
+// How others map a region of the owner's.
+struct SharedDirectoryEntry {
+  std::atomic<int32_t> use;  // counts up with every region that has the place; 0: none has
+  uint32_t key_bytes;
+  std::array<char, kMaxSharedKeyBytes> key;
+};
+
 struct SharedHeader {
   std::array<SharedLine, kSharedLines> lines;
   std::array<CallDescriptor, kSharedLines> calls;
@@ -57,6 +66,8 @@ struct SharedHeader {
   SharedCounter taken;     // steps for which it needs nothing of others any more
   SharedCounter asleep;    // not 0: the owner may sleep, and wants a doorbell
   SharedCounter process;   // the owner's process id
+  SharedCounter freed;     // regions given back
+  std::array<SharedDirectoryEntry, kSharedRegions> regions;
 };
 
 class SharedArea {

@@ -5,9 +5,13 @@
 //   Offer k   all have taken step k - kSharedSlots: the slot is free
 //   Sum k     those that give have offered k
 //   Take k    they have offered it, or where there are sums, all have summed it
+//
+// A call whose buffers are in reach of all that need them takes its steps without a flag, and ends
+// when all have taken all of theirs.
 #include "collectives/shared/shared_engine.h"
 
 #include <algorithm>
+#include <cstring>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -15,12 +19,15 @@
 
 namespace rz {
 
-SharedEngine::SharedEngine(SharedArea* area, SharedExchange* exchange, FinishedCallback on_finished)
+SharedEngine::SharedEngine(SharedArea* area, SharedExchange* exchange, SharedRegions* regions,
+                           FinishedCallback on_finished)
     : area_(area),
       exchange_(exchange),
+      regions_(regions),
       on_finished_(std::move(on_finished)),
       inputs_(static_cast<size_t>(area->world())),
-      results_(static_cast<size_t>(area->world())) {}
+      results_(static_cast<size_t>(area->world())),
+      outputs_(static_cast<size_t>(area->world())) {}
 
 int SharedEngine::NewRunning() {
   if (free_.empty()) {
@@ -52,9 +59,94 @@ void SharedEngine::Start(int64_t number, const Plan& plan, const void* input, vo
   order_.push_back(index);
   if (call.in_line) {
     exchange_->Attach(call.work.WholeInput());
-  } else if (order_.size() == 1) {
-    OfferOne(call);
+    return;
   }
+  NamePlaces(call, input, output);
+  // What is in reach needs no slot, if that of the others is too.
+  if (order_.size() == 1 && !call.input.known() && !call.output.known()) OfferOne(call);
+}
+
+void SharedEngine::NamePlaces(Running& call, const void* input, void* output) {
+  call.input = call.output = {};
+  call.way = SharedWork::Way::kSlots;
+  call.decided = SharedWork::LargestInput(call.plan) < kLeastBytesInPlace;
+  if (call.decided) return;
+  if (!regions_->empty()) {
+    if (call.work.gives()) call.input = regions_->PlaceOf(input, call.work.input_bytes());
+    if (call.work.takes()) call.output = regions_->PlaceOf(output, call.work.output_bytes());
+  }
+  const SharedPlace places[2] = {call.input, call.output};
+  exchange_->Attach(absl::MakeConstSpan(reinterpret_cast<const std::byte*>(places), sizeof places));
+}
+
+void SharedEngine::Decide(Running& call) {
+  call.decided = true;
+  bool inputs = true;
+  bool outputs = true;
+  for (int r = 0; r < area_->world(); ++r) {
+    SharedPlace places[2];
+    std::memcpy(places, exchange_->PayloadOf(call.number, r), sizeof places);
+    inputs &= !call.work.Gives(r) || places[0].known();
+    outputs &= !call.work.Takes(r) || places[1].known();
+  }
+  call.way = SharedWork::WayOf(call.plan.collective, inputs, outputs);
+  if (call.way == SharedWork::Way::kSlots) return;
+  call.offered = 0;  // what was offered in vain
+  if (!FindPlaces(call)) {
+    trouble_ = absl::ResourceExhaustedError(absl::StrCat(
+        DescribeOperation(call.number), ": a buffer that others share cannot be mapped here"));
+  }
+}
+
+bool SharedEngine::FindPlaces(const Running& call) {
+  for (int r = 0; r < area_->world(); ++r) {
+    if (r == area_->rank()) continue;
+    SharedPlace places[2];
+    std::memcpy(places, exchange_->PayloadOf(call.number, r), sizeof places);
+    const bool takes_inputs = call.way != SharedWork::Way::kPush;
+    const bool pushes = call.way != SharedWork::Way::kTake;
+    const auto at = static_cast<size_t>(r);
+    inputs_[at] = nullptr;
+    outputs_[at] = nullptr;
+    if (takes_inputs && call.work.Gives(r)) {
+      inputs_[at] = regions_->AddressOf(r, places[0]);
+      if (inputs_[at] == nullptr) return false;
+    }
+    if (pushes && call.work.Takes(r)) {
+      outputs_[at] = regions_->AddressOf(r, places[1]);
+      if (outputs_[at] == nullptr) return false;
+    }
+  }
+  return true;
+}
+
+int SharedEngine::AdvanceInPlace(Running& call) {
+  if (call.taken == call.steps || !trouble_.ok()) return 0;
+  const int64_t end = call.base + call.steps;
+  if (call.way == SharedWork::Way::kTake && !call.work.takes() && call.offered < call.steps) {
+    call.offered = call.steps - 1;
+  }
+  if (call.offered < call.steps) {
+    switch (call.way) {
+      case SharedWork::Way::kTake:
+        if (call.work.takes()) call.work.Take(call.offered, {true, inputs_}, {});
+        break;
+      case SharedWork::Way::kPush:
+        call.work.Push(call.offered, outputs_);
+        break;
+      case SharedWork::Way::kSumAndPush:
+        call.work.SumAndPush(call.offered, {true, inputs_}, outputs_);
+        break;
+      case SharedWork::Way::kSlots:
+        break;
+    }
+    if (++call.offered == call.steps) Publish(area_->header().taken, end);
+    return 1;
+  }
+  // Others may be reading this rank's input, or storing into its output.
+  if (!HaveReached(Stage::kTaken, call, end)) return 0;
+  call.taken = call.steps;
+  return 1;
 }
 
 int SharedEngine::Poll() {
@@ -89,9 +181,13 @@ bool SharedEngine::FinishInLine(Running& call) {
 }
 
 int SharedEngine::Advance(Running& call) {
-  int steps = OfferOne(call) ? 1 : 0;
+  const bool agreed = exchange_->agreed() >= call.number;
+  if (!call.decided && agreed) Decide(call);
+  if (call.way != SharedWork::Way::kSlots) return AdvanceInPlace(call);
+  const bool may_need_no_slot = !call.decided && (call.input.known() || call.output.known());
+  int steps = !may_need_no_slot && OfferOne(call) ? 1 : 0;
   // Nothing is read of ranks that make another call.
-  if (exchange_->agreed() < call.number) return steps;
+  if (!agreed) return steps;
   steps += SumOne(call) ? 1 : 0;
   steps += TakeOne(call) ? 1 : 0;
   return steps;
@@ -179,6 +275,10 @@ int SharedEngine::WaitsFor() const {
   };
   if (exchange_->agreed() < call.number) return exchange_->FirstLate();
   if (call.in_line) return -1;
+  if (call.way != SharedWork::Way::kSlots) {
+    return call.offered < call.steps ? -1
+                                     : FirstBehind(Stage::kTaken, call, call.base + call.steps);
+  }
   const int64_t source = call.sums_by_owner ? call.summed : call.offered;
   if (call.taken < source) {
     if (!call.work.takes()) return -1;

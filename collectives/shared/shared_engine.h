@@ -19,6 +19,7 @@
 #include "collectives/plan.h"
 #include "collectives/shared/shared_area.h"
 #include "collectives/shared/shared_exchange.h"
+#include "collectives/shared/shared_regions.h"
 #include "collectives/shared/shared_work.h"
 
 namespace rz {
@@ -27,8 +28,9 @@ class SharedEngine {
  public:
   using FinishedCallback = std::function<void(int64_t number, const absl::Status& result)>;
 
-  // Area and exchange outlive the engine.
-  SharedEngine(SharedArea* area, SharedExchange* exchange, FinishedCallback on_finished);
+  // Area, exchange and regions outlive the engine.
+  SharedEngine(SharedArea* area, SharedExchange* exchange, SharedRegions* regions,
+               FinishedCallback on_finished);
 
   // Starts the call that the exchange has begun and not ended; the plan's algorithm is kShared.
   // Buffers stay until the call is done; the plan's offsets need not.
@@ -48,6 +50,9 @@ class SharedEngine {
   void Fail(const absl::Status& cause);
   bool HasFailed(int64_t first, int64_t last) const;
 
+  // OK, or why a call cannot go on although all ranks are there.
+  const absl::Status& trouble() const { return trouble_; }
+
   // The rank without which the oldest call cannot go on, as things are now; -1: none.
   int WaitsFor() const;
 
@@ -65,6 +70,10 @@ class SharedEngine {
     SharedWork work;
     bool in_line = false;
     bool sums_by_owner = false;
+    bool decided = false;  // which way it goes
+    SharedWork::Way way = SharedWork::Way::kSlots;
+    SharedPlace input;
+    SharedPlace output;
     int64_t base = 0;   // steps of all calls before
     int64_t steps = 0;  // each done up to:
     int64_t offered = 0;
@@ -79,6 +88,12 @@ class SharedEngine {
   const Running* Find(int64_t number) const;
   bool FinishInLine(Running& call);
   int Advance(Running& call);
+  // Where the call's buffers are in reach of others, all learn it from its lines.
+  void NamePlaces(Running& call, const void* input, void* output);
+  // With all lines here: which way the call goes.
+  void Decide(Running& call);
+  bool FindPlaces(const Running& call);
+  int AdvanceInPlace(Running& call);
   bool OfferOne(Running& call);
   bool SumOne(Running& call);
   bool TakeOne(Running& call);
@@ -91,6 +106,7 @@ class SharedEngine {
 
   SharedArea* const area_;
   SharedExchange* const exchange_;
+  SharedRegions* const regions_;
   const FinishedCallback on_finished_;
   std::deque<Running> running_;
   std::vector<int> free_;
@@ -99,6 +115,8 @@ class SharedEngine {
   int64_t steps_ = 0;  // of all calls started
   std::vector<const std::byte*> inputs_;
   std::vector<const std::byte*> results_;
+  std::vector<std::byte*> outputs_;
+  absl::Status trouble_;
 };
 
 }  // namespace rz

@@ -13,6 +13,7 @@
 #include "collectives/shared/shared_area.h"
 #include "collectives/shared/shared_engine.h"
 #include "collectives/shared/shared_exchange.h"
+#include "collectives/shared/shared_regions.h"
 #include "collectives/shared/shared_work.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -105,7 +106,8 @@ class Node {
   void Map(const std::vector<std::string>& keys) {
     ASSERT_OK(area_->Map(keys));
     exchange_ = std::make_unique<SharedExchange>(area_.get(), 0);
-    engine_ = std::make_unique<SharedEngine>(area_.get(), exchange_.get(),
+    regions_ = std::make_unique<SharedRegions>(&transport_, Group(transport_), area_.get());
+    engine_ = std::make_unique<SharedEngine>(area_.get(), exchange_.get(), regions_.get(),
                                              [this](int64_t, const absl::Status&) { ++finished_; });
   }
 
@@ -152,6 +154,7 @@ class Node {
   MemoryOnly transport_;
   std::unique_ptr<SharedArea> area_;
   std::unique_ptr<SharedExchange> exchange_;
+  std::unique_ptr<SharedRegions> regions_;
   std::unique_ptr<SharedEngine> engine_;
   int64_t number_ = 0;
   int64_t finished_ = 0;

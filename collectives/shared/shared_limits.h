@@ -24,6 +24,10 @@ inline constexpr size_t kMostBytesSummedByAll = size_t{64} << 10;
 inline constexpr int64_t kStepsOfCall = 4;
 inline constexpr int64_t kLeastBytesOfStep = int64_t{16} << 10;
 
+// Calls of fewer bytes go through slots although their buffers are in reach: that takes a flag
+// less.
+inline constexpr size_t kLeastBytesInPlace = size_t{8} << 10;
+
 // Steps a rank offers beyond the one it takes.
 inline constexpr int64_t kMostStepsAhead = 1;
 

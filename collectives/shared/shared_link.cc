@@ -32,7 +32,8 @@ SharedLink::SharedLink(Transport* transport, const Group& group, uint32_t commun
       clock_(clock),
       area_(std::move(area)),
       exchange_(area_.get(), last),
-      engine_(area_.get(), &exchange_, std::move(on_finished)),
+      regions_(transport, group, area_.get()),
+      engine_(area_.get(), &exchange_, &regions_, std::move(on_finished)),
       tripwire_(transport, group, communicator_id),
       spins_(SpinsFor(group.size())) {
   for (int r = 0; r < area_->world(); ++r) {
@@ -50,7 +51,7 @@ int SharedLink::Poll() {
 }
 
 absl::Status SharedLink::trouble() const {
-  if (!tripwire_.tripped()) return absl::OkStatus();
+  if (!tripwire_.tripped()) return engine_.trouble();
   const int rank = engine_.idle() ? exchange_.FirstLate() : engine_.WaitsFor();
   if (rank < 0 || tripwire_.LossOf(rank).ok()) return absl::OkStatus();
   const absl::Status& loss = tripwire_.LossOf(rank);

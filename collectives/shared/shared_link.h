@@ -10,6 +10,7 @@
 #include "collectives/shared/shared_area.h"
 #include "collectives/shared/shared_engine.h"
 #include "collectives/shared/shared_exchange.h"
+#include "collectives/shared/shared_regions.h"
 #include "collectives/shared/tripwire.h"
 #include "runtime/base/clock.h"
 #include "runtime/transport/transport.h"
@@ -27,6 +28,7 @@ class SharedLink {
   const SharedExchange& exchange() const { return exchange_; }
   SharedEngine& engine() { return engine_; }
   const SharedEngine& engine() const { return engine_; }
+  SharedRegions& regions() { return regions_; }
 
   // Moves what can be moved, without the transport; returns how much.
   int Poll();
@@ -50,6 +52,7 @@ class SharedLink {
   const Clock* const clock_;
   const std::unique_ptr<SharedArea> area_;
   SharedExchange exchange_;
+  SharedRegions regions_;
   SharedEngine engine_;
   Tripwire tripwire_;
   const int spins_;

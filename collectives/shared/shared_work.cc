@@ -83,10 +83,8 @@ bool SharedWork::Gives(int rank) const {
   }
 }
 
-bool SharedWork::gives() const { return Gives(rank_); }
-
-bool SharedWork::takes() const {
-  const bool is_root = plan_->root == Rank(rank_);
+bool SharedWork::Takes(int rank) const {
+  const bool is_root = plan_->root == Rank(rank);
   switch (plan_->collective) {
     case Collective::kGather:
     case Collective::kReduce:
@@ -97,6 +95,19 @@ bool SharedWork::takes() const {
       return false;
     default:
       return true;
+  }
+}
+
+SharedWork::Way SharedWork::WayOf(Collective collective, bool inputs, bool outputs) {
+  switch (collective) {
+    case Collective::kAllReduce:
+    case Collective::kReduce:
+      return inputs && outputs ? Way::kSumAndPush : Way::kSlots;
+    case Collective::kAllGather:
+    case Collective::kAllToAll:
+      return outputs ? Way::kPush : inputs ? Way::kTake : Way::kSlots;
+    default:
+      return inputs ? Way::kTake : Way::kSlots;
   }
 }
 
@@ -202,16 +213,51 @@ void SharedWork::Take(int64_t lane, const Inputs& inputs,
   }
 }
 
-absl::Span<const std::byte> SharedWork::WholeInput() const {
-  if (!gives()) return {};
-  int64_t elements = layout().count();
-  if (plan_->input_is_shard()) {
-    elements = 0;
-    for (int64_t lane = 0; lane < layout().lane_count(); ++lane) {
-      elements += CountOf(layout().At(lane), rank_);
-    }
+void SharedWork::Push(int64_t lane, absl::Span<std::byte* const> outputs) const {
+  const Position at = layout().At(lane);
+  for (int i = 0; i < world_; ++i) {
+    const int r = (rank_ + i) % world_;
+    std::byte* const to =
+        (r == rank_ ? output_ : outputs[static_cast<size_t>(r)]) + OutputOffset(at, rank_);
+    const int32_t block = plan_->collective == Collective::kAllToAll ? r : rank_;
+    Copy(to, input_ + InputOffset(at, block), CountOf(at, block));
   }
-  return {input_, Bytes(elements)};
 }
+
+void SharedWork::SumAndPush(int64_t lane, const Inputs& inputs,
+                            absl::Span<std::byte* const> outputs) {
+  const Position at = layout().At(lane);
+  const auto output_of = [&](int rank) {
+    return (rank == rank_ ? output_ : outputs[static_cast<size_t>(rank)]) + OutputOffset(at, rank_);
+  };
+  if (plan_->collective == Collective::kReduce) {
+    Reduce(inputs, at, rank_, output_of(plan_->root.value()));
+    return;
+  }
+  Reduce(inputs, at, rank_, output_of(rank_));
+  for (int i = 1; i < world_; ++i) {
+    Copy(output_of((rank_ + i) % world_), output_of(rank_), CountOf(at, rank_));
+  }
+}
+
+int64_t SharedWork::ShardElements() const {
+  int64_t elements = 0;
+  for (int64_t lane = 0; lane < layout().lane_count(); ++lane) {
+    elements += CountOf(layout().At(lane), rank_);
+  }
+  return elements;
+}
+
+size_t SharedWork::input_bytes() const {
+  if (!gives()) return 0;
+  return Bytes(plan_->input_is_shard() ? ShardElements() : layout().count());
+}
+
+size_t SharedWork::output_bytes() const {
+  if (!takes()) return 0;
+  return Bytes(plan_->output_is_shard() ? ShardElements() : layout().count());
+}
+
+absl::Span<const std::byte> SharedWork::WholeInput() const { return {input_, input_bytes()}; }
 
 }  // namespace rz

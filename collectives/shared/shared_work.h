@@ -40,10 +40,11 @@ class SharedWork {
   static size_t LargestInput(const Plan& plan);
 
   // This rank has something that others need, and needs something of others.
-  bool gives() const;
-  bool takes() const;
+  bool gives() const { return Gives(rank_); }
+  bool takes() const { return Takes(rank_); }
   // Rank `rank` does; alike on all ranks.
   bool Gives(int rank) const;
+  bool Takes(int rank) const;
 
   void Offer(int64_t lane, std::byte* slot) const;
 
@@ -57,6 +58,19 @@ class SharedWork {
   // `results`: the result slots, after Sum; empty where there is no such stage.
   void Take(int64_t lane, const Inputs& inputs, absl::Span<const std::byte* const> results);
 
+  // Without slots: others' outputs are in reach, whole, by rank; of ranks that take nothing they
+  // are not looked at. Push stores this rank's input where it belongs, of all_gather and
+  // all_to_all; SumAndPush this rank's share of a reduction of inputs that are whole.
+  void Push(int64_t lane, absl::Span<std::byte* const> outputs) const;
+  void SumAndPush(int64_t lane, const Inputs& inputs, absl::Span<std::byte* const> outputs);
+
+  // How a call goes where buffers are in reach: `inputs` are those of all ranks that give,
+  // `outputs` of all that take.
+  enum class Way : uint8_t { kSlots, kTake, kPush, kSumAndPush };
+  static Way WayOf(Collective collective, bool inputs, bool outputs);
+  size_t input_bytes() const;
+  size_t output_bytes() const;
+
   // Bytes of this rank's whole input, for the line.
   absl::Span<const std::byte> WholeInput() const;
 
@@ -68,6 +82,7 @@ class SharedWork {
   size_t Bytes(int64_t elements) const { return static_cast<size_t>(elements) * element_bytes_; }
   size_t InputOffset(Position at, int32_t block) const;
   size_t OutputOffset(Position at, int32_t block) const;
+  int64_t ShardElements() const;
   int64_t CountOf(Position at, int32_t block) const { return layout().Block(at, block).count; }
 
   // Block `block` of `rank`'s input.

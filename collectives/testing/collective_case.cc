@@ -10,6 +10,7 @@
 #include "collectives/chunk_layout.h"
 #include "collectives/kernels/convert.h"
 #include "collectives/selection.h"
+#include "runtime/base/status_macros.h"
 
 namespace rz::testing {
 namespace {
@@ -367,9 +368,22 @@ RankCall::RankCall(const CollectiveCase& call, int world, int rank, Bytes send, 
   std::copy(send_.begin(), send_.end(), memory_.begin() + static_cast<ptrdiff_t>(send_at_));
 }
 
+absl::Status RankCall::UseBufferOf(Communicator& comm) {
+  RZ_ASSIGN_OR_RETURN(buffer_, comm.AllocateBuffer(memory_.size()));
+  std::copy(memory_.begin(), memory_.end(), buffer_.data());
+  return absl::OkStatus();
+}
+
+void RankCall::TakeBack() {
+  if (buffer_.size() == 0) return;
+  std::copy_n(buffer_.data(), memory_.size(), memory_.begin());
+  buffer_ = {};
+}
+
 absl::StatusOr<Operation> RankCall::Start(Communicator& comm) {
-  const void* send = memory_.data() + send_at_;
-  void* recv = memory_.data() + recv_at_;
+  std::byte* const memory = buffer_.size() == 0 ? memory_.data() : buffer_.data();
+  const void* send = memory + send_at_;
+  void* recv = memory + recv_at_;
   const CollectiveCase& c = call_;
   const CallOptions options{c.tile_chunk, c.mode, c.premul};
   const Rank root(c.root);

@@ -59,6 +59,10 @@ class RankCall {
  public:
   RankCall(const CollectiveCase& call, int world, int rank, Bytes send, Bytes expected);
 
+  // Puts the buffers into memory of the communicator, until TakeBack.
+  absl::Status UseBufferOf(Communicator& comm);
+  void TakeBack();
+
   absl::StatusOr<Operation> Start(Communicator& comm);
 
   // "" where everything is as it must be.
@@ -76,6 +80,7 @@ class RankCall {
   size_t send_at_ = 0;
   size_t recv_at_ = 0;
   Bytes memory_;
+  CommunicatorBuffer buffer_;  // empty: memory_ is used
   std::vector<int64_t> counts_;
   std::vector<int64_t> recv_counts_;
 };

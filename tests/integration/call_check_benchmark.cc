@@ -1,5 +1,5 @@
-// What comparing calls and recording them costs: all_reduce of 8 bytes between two processes over
-// UCX's shared memory, with and without, in alternating blocks of one run.
+// What comparing calls and recording them costs: all_reduce of 8 bytes between two processes, over
+// UCX's messages and through shared memory, with and without, in alternating blocks of one run.
 #include <algorithm>
 #include <cstdint>
 #include <cstdio>
@@ -19,12 +19,14 @@ namespace {
 constexpr int kBlocks = 600;
 constexpr int kCallsInBlock = 500;
 
-std::unique_ptr<Communicator> Open(Transport* transport, uint32_t id, bool check_calls) {
+std::unique_ptr<Communicator> Open(Transport* transport, uint32_t id, bool check_calls,
+                                   bool share_memory) {
   CommunicatorOptions options;
   options.id = id;
   options.check_calls = check_calls;
   auto comm = Communicator::Create(transport, options);
-  return comm.ok() ? *std::move(comm) : nullptr;
+  if (!comm.ok() || (share_memory && !(*comm)->ShareMemory().ok())) return nullptr;
+  return *std::move(comm);
 }
 
 // Nanoseconds a call.
@@ -43,9 +45,9 @@ std::string Line(const char* what, std::vector<double> blocks) {
                          blocks.front(), blocks[blocks.size() / 10], blocks[blocks.size() / 2]);
 }
 
-std::string Measure(Transport* transport) {
-  const std::unique_ptr<Communicator> with = Open(transport, 0, true);
-  const std::unique_ptr<Communicator> without = Open(transport, 1, false);
+std::string Measure(Transport* transport, bool share_memory) {
+  const std::unique_ptr<Communicator> with = Open(transport, 0, true, share_memory);
+  const std::unique_ptr<Communicator> without = Open(transport, 1, false, share_memory);
   if (with == nullptr || without == nullptr) return "cannot open the communicators";
   std::vector<double> times[2];
   std::vector<double> differences;
@@ -61,7 +63,13 @@ std::string Measure(Transport* transport) {
 }
 
 int Main() {
-  std::printf("%s", testing::RunInProcesses(2, {}, Measure)[0].c_str());
+  for (bool share_memory : {false, true}) {
+    std::printf("%s\n%s", share_memory ? "through shared memory" : "over messages",
+                testing::RunInProcesses(2, {}, [=](Transport* transport) {
+                  return Measure(transport, share_memory);
+                })[0].c_str());
+    std::fflush(stdout);
+  }
   return 0;
 }
 

@@ -29,7 +29,9 @@ using ::testing::Each;
 using ::testing::HasSubstr;
 
 std::unique_ptr<Communicator> Open(Transport* transport) {
-  auto comm = Communicator::Create(transport, {.operation_timeout = absl::Seconds(60)});
+  CommunicatorOptions options;
+  options.operation_timeout = absl::Seconds(60);
+  auto comm = Communicator::Create(transport, options);
   if (!comm.ok() || !(*comm)->ShareMemory().ok() || !(*comm)->shares_memory()) return nullptr;
   return *std::move(comm);
 }
