@@ -352,10 +352,8 @@ absl::StatusOr<Explanation> Communicator::Explain(const Call& call) const {
   return impl_->selector().Explain(impl_->RequestOf(call));
 }
 
-std::string Communicator::AlgorithmFor(std::string_view collective, DType dtype) const {
-  const std::optional<Collective> parsed = ParseCollective(collective);
-  if (!parsed.has_value()) return absl::StrCat("unknown collective ", std::string(collective));
-  return impl_->selector().Describe(*parsed, dtype, impl_->options().numeric_mode);
+absl::StatusOr<Carriage> Communicator::CarriageOf(Collective collective, DType dtype) const {
+  return impl_->selector().CarriageOf(collective, dtype, impl_->options().numeric_mode);
 }
 
 bool Operation::Poll() {

@@ -256,9 +256,9 @@ class Communicator {
   //   InvalidArgument  also where a v variant has not one count >= 0 a rank
   absl::StatusOr<Explanation> Explain(const Call& call) const;
 
-  // The algorithm that carries a large `collective` ("reduce_scatter", ...) of `dtype`, e.g. "ring
-  // (float32 partial sums)".
-  std::string AlgorithmFor(std::string_view collective, DType dtype) const;
+  // How a large `collective` of `dtype` goes.
+  //   InvalidArgument  an algorithm is asked for that cannot carry it
+  absl::StatusOr<Carriage> CarriageOf(Collective collective, DType dtype) const;
 
  private:
   friend class CommunicatorBuffer;

@@ -20,7 +20,7 @@ inline constexpr int kOperationsWithFullLanes = 4;
 // CommunicatorOptions::id.
 inline constexpr uint32_t kMaxCommunicatorId = 255;
 
-// What AlgorithmFor takes for a large call.
+// What CarriageOf takes for a large call.
 inline constexpr int64_t kLargeCallBytes = int64_t{64} << 20;
 
 // Scratch of a lane, as a multiple of slice_bytes: lanes of algorithms that need more slots are cut

@@ -178,29 +178,35 @@ const AlgorithmTraits& Selector::Cheapest(const Request& request) const {
   return *best;
 }
 
-std::string Selector::Describe(Collective collective, DType dtype, NumericMode mode) const {
+absl::StatusOr<Carriage> Selector::CarriageOf(Collective collective, DType dtype,
+                                              NumericMode mode) const {
   const Request request = {.collective = collective,
                            .dtype = dtype,
                            .count = kLargeCallBytes / static_cast<int64_t>(SizeOf(dtype)),
                            .mode = mode};
-  const absl::StatusOr<Explanation> explained = Explain(request);
-  if (!explained.ok()) return std::string(explained.status().message());
-  const Algorithm algorithm = explained->algorithm();
-  std::string text(NameOf(algorithm));
-  if (IsReduction(collective)) {
-    const bool wide = PartialsOf(algorithm, dtype, mode) == Format::kAccumulator;
-    const std::string type(NameOf(dtype));
-    const std::string sums(NameOf(wide ? AccumulatorOf(dtype) : dtype));
-    const bool inputs_travel = algorithm == Algorithm::kPairwise ||
-                               algorithm == Algorithm::kBruck || algorithm == Algorithm::kDirect ||
-                               algorithm == Algorithm::kShared;
-    absl::StrAppend(&text, " (",
-                    inputs_travel ? absl::StrCat(type, " inputs, ", sums, " sums")
-                                  : absl::StrCat(sums, " partial sums"));
-    return absl::StrCat(text, "; ", explained->reason, ")");
+  RZ_ASSIGN_OR_RETURN(const Explanation explained, Explain(request));
+  const Algorithm algorithm = explained.algorithm();
+  Carriage carriage;
+  carriage.text = std::string(NameOf(algorithm));
+  carriage.least_bytes = algorithm != Algorithm::kBruck && algorithm != Algorithm::kDirect;
+  if (algorithm != Algorithm::kShared) carriage.wire = dtype;
+  if (!IsReduction(collective)) {
+    if (explained.candidates.size() > 1) {
+      absl::StrAppend(&carriage.text, " (", explained.reason, ")");
+    }
+    return carriage;
   }
-  if (explained->candidates.size() == 1) return text;
-  return absl::StrCat(text, " (", explained->reason, ")");
+  const bool wide = PartialsOf(algorithm, dtype, mode) == Format::kAccumulator;
+  const DType sums = wide ? AccumulatorOf(dtype) : dtype;
+  const bool inputs_travel = algorithm == Algorithm::kPairwise || algorithm == Algorithm::kBruck ||
+                             algorithm == Algorithm::kDirect || algorithm == Algorithm::kShared;
+  if (!inputs_travel) carriage.wire = sums;
+  absl::StrAppend(&carriage.text, " (",
+                  inputs_travel ? absl::StrCat(std::string(NameOf(dtype)), " inputs, ",
+                                               std::string(NameOf(sums)), " sums")
+                                : absl::StrCat(std::string(NameOf(sums)), " partial sums"),
+                  "; ", explained.reason, ")");
+  return carriage;
 }
 
 Candidate Selector::Consider(const AlgorithmTraits& traits, const Request& request) const {

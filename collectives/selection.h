@@ -54,6 +54,15 @@ struct Explanation {
   Algorithm algorithm() const;
 };
 
+// How the data of a large call reaches the other ranks.
+struct Carriage {
+  // In which inputs or partial sums travel; none: nothing does, the ranks share memory.
+  std::optional<DType> wire;
+  // A rank sends N - 1 of N parts of the data, and no more; of all_reduce in each of two halves.
+  bool least_bytes = true;
+  std::string text;  // for people: "ring (float32 partial sums)"
+};
+
 // Threads: one owner; the last choices are remembered, so that a repeated call costs no
 // predictions.
 class Selector {
@@ -80,9 +89,10 @@ class Selector {
   //   InvalidArgument  as Choose
   absl::StatusOr<Explanation> Explain(const Request& request) const;
 
-  // The choice for a large reduction, or whatever else, for people: "pairwise (bfloat16 inputs,
-  // float32 sums; least predicted time over shared memory)".
-  std::string Describe(Collective collective, DType dtype, NumericMode mode) const;
+  // The choice for a large call, in text "pairwise (bfloat16 inputs, float32 sums; least predicted
+  // time over shared memory)".
+  //   InvalidArgument  as Choose
+  absl::StatusOr<Carriage> CarriageOf(Collective collective, DType dtype, NumericMode mode) const;
 
   // Elements of a lane's blocks when `algorithm` carries the request, so that scratch is bounded.
   int64_t SliceElements(const AlgorithmTraits& traits, DType dtype) const;

@@ -119,9 +119,46 @@ TEST(SelectionTest, NarrowDeterministicSumsOfManyBytesAreExchangedPairwise) {
       *selector.Choose(
           {.collective = Collective::kReduceScatter, .dtype = DType::kBFloat16, .count = 1 << 24}),
       Algorithm::kPairwise);
-  EXPECT_THAT(
-      selector.Describe(Collective::kReduceScatter, DType::kBFloat16, NumericMode::kDeterministic),
-      HasSubstr("pairwise (bfloat16 inputs, float32 sums; "));
+  ASSERT_OK_AND_ASSIGN(const Carriage carriage,
+                       selector.CarriageOf(Collective::kReduceScatter, DType::kBFloat16,
+                                           NumericMode::kDeterministic));
+  EXPECT_THAT(carriage.text, HasSubstr("pairwise (bfloat16 inputs, float32 sums; "));
+  EXPECT_EQ(carriage.wire, DType::kBFloat16);
+}
+
+TEST(SelectionTest, RanksThatShareMemoryUseIt) {
+  Selector selector = Make(4);
+  Request request = {.collective = Collective::kAllToAll, .dtype = DType::kFloat32, .count = 100};
+  EXPECT_NE(*selector.Choose(request), Algorithm::kShared);
+  selector.ShareMemory();
+  for (const AlgorithmTraits& traits : AllAlgorithms()) {
+    for (int64_t count : {0, 1, 100'000}) {
+      request.collective = traits.collective;
+      request.count = count;
+      EXPECT_EQ(*selector.Choose(request), Algorithm::kShared) << traits.collective;
+      ASSERT_OK_AND_ASSIGN(const Explanation explained, selector.Explain(request));
+      EXPECT_EQ(explained.algorithm(), Algorithm::kShared);
+      EXPECT_THAT(explained.text, HasSubstr("the ranks share memory"));
+    }
+  }
+  ASSERT_OK_AND_ASSIGN(
+      const Carriage carriage,
+      selector.CarriageOf(Collective::kAllReduce, DType::kBFloat16, NumericMode::kDeterministic));
+  EXPECT_EQ(carriage.text, "shared (bfloat16 inputs, float32 sums; the ranks share memory)");
+  EXPECT_EQ(carriage.wire, std::nullopt);
+  // Counts that only their rank knows.
+  request = {.collective = Collective::kAllToAll, .dtype = DType::kFloat32, .has_counts = true};
+  EXPECT_EQ(*selector.Choose(request), Algorithm::kPairwise);
+}
+
+TEST(SelectionTest, SharedMemoryThatIsAskedForHasToBeThere) {
+  Selector selector(4, kSlice, LinkKind::kSharedMemory,
+                    *ParseAlgorithms("all_reduce:shared", NumericMode::kDeterministic));
+  const Request request = {.collective = Collective::kAllReduce, .dtype = DType::kFloat32};
+  EXPECT_THAT(selector.Choose(request), StatusIs(absl::StatusCode::kInvalidArgument,
+                                                 HasSubstr("the ranks do not share memory")));
+  selector.ShareMemory();
+  EXPECT_EQ(*selector.Choose(request), Algorithm::kShared);
 }
 
 TEST(SelectionTest, TiledSumsSendTheLeastBytes) {

@@ -1,41 +1,42 @@
 #include "optimizer/wire_plan.h"
 
-#include <optional>
-
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "optimizer/step_control.h"
 
 namespace rz {
+namespace {
 
-WirePlan PlanWire(ZeroStage stage, int world, int64_t padded_elements, DType dtype,
-                  DType reduce_wire) {
-  const int64_t chunk = padded_elements / world;
-  const int64_t others = world - 1;
-  WirePlan plan;
-  plan.reduce_bytes = others * chunk * static_cast<int64_t>(SizeOf(reduce_wire));
-  plan.gather_bytes = others * chunk * static_cast<int64_t>(SizeOf(dtype));
-  plan.control_bytes = others * static_cast<int64_t>(sizeof(StepVote));
-  plan.explanation = absl::StrFormat(
-      "%d other ranks * %d elements * (%d bytes reducing gradients + %d bytes gathering %s) = %d",
-      others, chunk, SizeOf(reduce_wire), SizeOf(dtype),
-      stage == ZeroStage::kDdp ? "gradients" : "parameters", plan.payload_bytes());
-  return plan;
+int64_t BytesOnWire(const Carriage& route) {
+  return route.wire.has_value() ? static_cast<int64_t>(SizeOf(*route.wire)) : 0;
 }
 
-absl::StatusOr<DType> ReduceWireType(std::string_view algorithm, DType dtype) {
-  if (algorithm.starts_with("pairwise")) return dtype;
-  // "ring (float32 partial sums; ...)", and halving, which sends as many blocks
-  const size_t begin = algorithm.find('(') + 1;
-  const size_t end = algorithm.find(" partial sums");
-  const bool least_blocks = algorithm.starts_with("ring") || algorithm.starts_with("halving");
-  if (least_blocks && begin < end && end != std::string_view::npos) {
-    const std::optional<DType> wire = ParseDType(algorithm.substr(begin, end - begin));
-    if (wire) return *wire;
+}  // namespace
+
+absl::StatusOr<WirePlan> PlanWire(ZeroStage stage, int world, int64_t padded_elements, DType dtype,
+                                  const WireRoutes& routes) {
+  const int64_t others = world - 1;
+  if (others > 0 && !routes.reduce.least_bytes) {
+    return absl::UnimplementedError(absl::StrCat(
+        "no closed formula for the bytes of the algorithm '", routes.reduce.text, "'"));
   }
-  return absl::UnimplementedError(absl::StrCat("no closed formula for the bytes of the algorithm '",
-                                               std::string(algorithm), "'"));
+  const int64_t chunk = padded_elements / world;
+  const bool ddp = stage == ZeroStage::kDdp;
+  // What is reduced is spread in the working dtype.
+  const int64_t gather_size =
+      ddp ? (routes.reduce.wire.has_value() ? SizeOf(dtype) : 0) : BytesOnWire(routes.gather);
+  const int64_t reduce_size = BytesOnWire(routes.reduce);
+  WirePlan plan;
+  plan.reduce_bytes = others * chunk * reduce_size;
+  plan.gather_bytes = others * chunk * gather_size;
+  plan.control_bytes =
+      routes.control.wire.has_value() ? others * static_cast<int64_t>(sizeof(StepVote)) : 0;
+  plan.explanation = absl::StrFormat(
+      "%d other ranks * %d elements * (%d bytes reducing gradients + %d bytes gathering %s) = %d",
+      others, chunk, reduce_size, gather_size, ddp ? "gradients" : "parameters",
+      plan.payload_bytes());
+  return plan;
 }
 
 }  // namespace rz

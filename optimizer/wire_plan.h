@@ -4,15 +4,15 @@
 // Every collective here is bandwidth-optimal: over a padded flat space of E elements on N ranks
 // each half (reduce_scatter, all_gather) sends (N-1) * E/N elements a rank. What an element costs
 // on the wire depends on the half: partial sums of a deterministic ring travel in the accumulator's
-// type, everything else in the working dtype.
+// type, everything else in the working dtype, and between ranks that share memory nothing does.
 #ifndef RINGZERO_OPTIMIZER_WIRE_PLAN_H_
 #define RINGZERO_OPTIMIZER_WIRE_PLAN_H_
 
 #include <cstdint>
 #include <string>
-#include <string_view>
 
 #include "absl/status/statusor.h"
+#include "collectives/selection.h"
 #include "optimizer/zero_config.h"
 #include "runtime/base/dtype.h"
 
@@ -27,13 +27,16 @@ struct WirePlan {
   int64_t payload_bytes() const { return reduce_bytes + gather_bytes; }
 };
 
-// `reduce_wire` is the type in which reductions travel.
-WirePlan PlanWire(ZeroStage stage, int world, int64_t padded_elements, DType dtype,
-                  DType reduce_wire);
+// The step's collectives as they go; all_gather of ddp is the second half of its all_reduce.
+struct WireRoutes {
+  Carriage reduce;
+  Carriage gather;
+  Carriage control;
+};
 
-// The type in which the reduction that Communicator::AlgorithmFor describes travels.
-//   Unimplemented  an algorithm that has no closed formula here; the message names it
-absl::StatusOr<DType> ReduceWireType(std::string_view algorithm, DType dtype);
+//   Unimplemented  a reduction that has no closed formula here; the message names it
+absl::StatusOr<WirePlan> PlanWire(ZeroStage stage, int world, int64_t padded_elements, DType dtype,
+                                  const WireRoutes& routes);
 
 }  // namespace rz
 

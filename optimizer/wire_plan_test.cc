@@ -1,5 +1,7 @@
 #include "optimizer/wire_plan.h"
 
+#include <optional>
+
 #include "gmock/gmock.h"
 #include "runtime/base/status_matchers.h"
 
@@ -9,9 +11,14 @@ namespace {
 using ::rz::testing::StatusIs;
 using ::testing::HasSubstr;
 
+WireRoutes Routes(std::optional<DType> reduce, std::optional<DType> gather) {
+  return {.reduce = {.wire = reduce}, .gather = {.wire = gather}, .control = {.wire = gather}};
+}
+
 TEST(WirePlanTest, BothHalvesSendWhatTheOthersOwnOrLack) {
-  const WirePlan pairwise =
-      PlanWire(ZeroStage::kOne, 4, 247808, DType::kBFloat16, DType::kBFloat16);
+  ASSERT_OK_AND_ASSIGN(const WirePlan pairwise,
+                       PlanWire(ZeroStage::kOne, 4, 247808, DType::kBFloat16,
+                                Routes(DType::kBFloat16, DType::kBFloat16)));
   EXPECT_EQ(pairwise.reduce_bytes, 3 * 61952 * 2);
   EXPECT_EQ(pairwise.gather_bytes, 3 * 61952 * 2);
   EXPECT_EQ(pairwise.payload_bytes(), 743424);
@@ -19,39 +26,31 @@ TEST(WirePlanTest, BothHalvesSendWhatTheOthersOwnOrLack) {
 }
 
 TEST(WirePlanTest, PartialSumsOfADeterministicRingCostTheirOwnType) {
-  const WirePlan ring = PlanWire(ZeroStage::kOne, 4, 247808, DType::kBFloat16, DType::kFloat32);
-  EXPECT_EQ(ring.reduce_bytes, 3 * 61952 * 4);
-  EXPECT_EQ(ring.gather_bytes, 3 * 61952 * 2);
-}
-
-TEST(WirePlanTest, OneRankSendsNothing) {
-  const WirePlan alone = PlanWire(ZeroStage::kDdp, 1, 1024, DType::kFloat32, DType::kFloat32);
-  EXPECT_EQ(alone.payload_bytes(), 0);
-  EXPECT_EQ(alone.control_bytes, 0);
-}
-
-TEST(ReduceWireTypeTest, ReadsWhatTheCommunicatorSays) {
-  struct Case {
-    const char* algorithm;
-    DType wire;
-  };
-  for (const Case& c : {
-           Case{"ring (float32 partial sums; as asked for)", DType::kFloat32},
-           Case{"ring (float32 partial sums)", DType::kFloat32},
-           Case{"ring_wire (bfloat16 partial sums; as asked for)", DType::kBFloat16},
-           Case{"pairwise (bfloat16 inputs, float32 sums; a ring would carry 4-byte partial sums)",
-                DType::kBFloat16},
-       }) {
-    ASSERT_OK_AND_ASSIGN(const DType wire, ReduceWireType(c.algorithm, DType::kBFloat16));
-    EXPECT_EQ(wire, c.wire) << c.algorithm;
+  for (ZeroStage stage : {ZeroStage::kDdp, ZeroStage::kOne}) {
+    ASSERT_OK_AND_ASSIGN(const WirePlan ring, PlanWire(stage, 4, 247808, DType::kBFloat16,
+                                                       Routes(DType::kFloat32, DType::kBFloat16)));
+    EXPECT_EQ(ring.reduce_bytes, 3 * 61952 * 4);
+    EXPECT_EQ(ring.gather_bytes, 3 * 61952 * 2);
   }
 }
 
-TEST(ReduceWireTypeTest, AnAlgorithmWithoutAFormulaIsNamed) {
-  for (const char* unknown : {"telepathy", "ring", "ring (odd partial sums)", ""}) {
-    EXPECT_THAT(ReduceWireType(unknown, DType::kFloat16),
-                StatusIs(absl::StatusCode::kUnimplemented, HasSubstr(unknown)));
+TEST(WirePlanTest, NothingTravelsAloneOrThroughSharedMemory) {
+  for (ZeroStage stage : {ZeroStage::kDdp, ZeroStage::kOne}) {
+    ASSERT_OK_AND_ASSIGN(const WirePlan alone, PlanWire(stage, 1, 1024, DType::kFloat32,
+                                                        Routes(DType::kFloat32, DType::kFloat32)));
+    EXPECT_EQ(alone.payload_bytes() + alone.control_bytes, 0);
+    ASSERT_OK_AND_ASSIGN(const WirePlan shared, PlanWire(stage, 4, 1024, DType::kFloat32,
+                                                         Routes(std::nullopt, std::nullopt)));
+    EXPECT_EQ(shared.payload_bytes() + shared.control_bytes, 0);
   }
+}
+
+TEST(WirePlanTest, AnAlgorithmWithoutAFormulaIsNamed) {
+  WireRoutes routes = Routes(DType::kFloat32, DType::kFloat32);
+  routes.reduce.least_bytes = false;
+  routes.reduce.text = "telepathy";
+  EXPECT_THAT(PlanWire(ZeroStage::kOne, 4, 1024, DType::kFloat32, routes),
+              StatusIs(absl::StatusCode::kUnimplemented, HasSubstr("telepathy")));
 }
 
 }  // namespace

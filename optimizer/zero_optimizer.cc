@@ -95,15 +95,16 @@ class ZeroOptimizer::Impl {
   }
 
   absl::StatusOr<WirePlan> ExpectedWire() const {
-    const std::string_view reduction =
-        config_.stage == ZeroStage::kDdp ? "all_reduce" : "reduce_scatter";
-    DType wire = config_.dtype;
-    if (partition_.world() > 1) {
-      RZ_ASSIGN_OR_RETURN(
-          wire, ReduceWireType(communicator_->AlgorithmFor(reduction, config_.dtype), wire));
-    }
+    const Collective reduction =
+        config_.stage == ZeroStage::kDdp ? Collective::kAllReduce : Collective::kReduceScatter;
+    WireRoutes routes;
+    RZ_ASSIGN_OR_RETURN(routes.reduce, communicator_->CarriageOf(reduction, config_.dtype));
+    RZ_ASSIGN_OR_RETURN(routes.gather,
+                        communicator_->CarriageOf(Collective::kAllGather, config_.dtype));
+    RZ_ASSIGN_OR_RETURN(routes.control,
+                        communicator_->CarriageOf(Collective::kAllGather, DType::kInt64));
     return PlanWire(config_.stage, partition_.world(), partition_.padded_elements(), config_.dtype,
-                    wire);
+                    routes);
   }
 
   const FlatLayout& layout() const { return layout_; }

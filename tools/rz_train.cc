@@ -78,6 +78,7 @@ absl::Status TrainAsRank(const TrainConfig& config, const Dataset& dataset, Job*
   if (config.transport == "tcp") options.link = LinkKind::kNetwork;
   RZ_ASSIGN_OR_RETURN(const std::unique_ptr<Communicator> communicator,
                       Communicator::Create(job->transport(), options));
+  RZ_RETURN_IF_ERROR(communicator->ShareMemory());
   const bool first = job->rank() == Rank(0);
   std::optional<ReferenceRun> reference;
   if (first && !config.reference_path.empty()) {

@@ -24,6 +24,10 @@ inline constexpr size_t kMostBytesSummedByAll = size_t{64} << 10;
 inline constexpr int64_t kStepsOfCall = 4;
 inline constexpr int64_t kLeastBytesOfStep = int64_t{16} << 10;
 
+// Outputs of so many bytes are written past the caches; sooner it costs up to three times as much.
+inline constexpr size_t kLeastOutputToStream = size_t{16} << 20;
+inline constexpr size_t kLeastShardToStream = size_t{8} << 20;
+
 // Calls of fewer bytes go through slots although their buffers are in reach: that takes a flag
 // less.
 inline constexpr size_t kLeastBytesInPlace = size_t{8} << 10;

@@ -5,6 +5,7 @@
 
 #include "collectives/shared/reduce_sources.h"
 #include "collectives/shared/shared_limits.h"
+#include "collectives/shared/stream_copy.h"
 
 namespace rz {
 namespace {
@@ -28,6 +29,10 @@ void SharedWork::Reset(const Plan* plan, int rank, int world, bool sums_by_owner
   offers_own_block_ = !sums_by_owner && (plan->collective == Collective::kAllReduce ||
                                          plan->collective == Collective::kReduce);
   sources_.resize(static_cast<size_t>(world));
+  // A shard is what each of them writes; elsewhere each writes everything.
+  const size_t written =
+      Bytes(layout().count()) / (plan->output_is_shard() ? static_cast<size_t>(world) : 1);
+  streams_ = written >= (plan->output_is_shard() ? kLeastShardToStream : kLeastOutputToStream);
 }
 
 bool SharedWork::SumsByOwner(const Plan& plan, int world, size_t slot_bytes) {
@@ -125,6 +130,14 @@ void SharedWork::Copy(std::byte* to, const std::byte* from, int64_t elements) co
   if (elements > 0 && to != from) std::memcpy(to, from, Bytes(elements));
 }
 
+void SharedWork::CopyOut(std::byte* to, const std::byte* from, int64_t elements) const {
+  if (!streams_) {
+    Copy(to, from, elements);
+  } else if (elements > 0 && to != from) {
+    StreamCopy(to, from, Bytes(elements));
+  }
+}
+
 void SharedWork::Offer(int64_t lane, std::byte* slot) const {
   const Position at = layout().At(lane);
   if (OffersOneBlock(plan_->collective)) {
@@ -150,32 +163,33 @@ const std::byte* SharedWork::BlockOf(const Inputs& inputs, int rank, Position at
   return base + static_cast<size_t>(block) * Bytes(layout().largest_block());
 }
 
-void SharedWork::Reduce(const Inputs& inputs, Position at, int32_t block, std::byte* to) {
+void SharedWork::Reduce(const Inputs& inputs, Position at, int32_t block, std::byte* to,
+                        bool stream) {
   const int64_t count = CountOf(at, block);
   if (count == 0) return;
   for (int i = 0; i < world_; ++i) {
     const int from = (block + 1 + i) % world_;
     sources_[static_cast<size_t>(i)] = BlockOf(inputs, from, at, block);
   }
-  ReduceSources(to, sources_, static_cast<size_t>(count), plan_->arithmetic);
+  ReduceSources(to, sources_, static_cast<size_t>(count), plan_->arithmetic, stream);
 }
 
 void SharedWork::Sum(int64_t lane, const Inputs& inputs, std::byte* result_slot) {
   const Position at = layout().At(lane);
-  if (!takes()) {
-    Reduce(inputs, at, rank_, result_slot);
+  if (plan_->collective == Collective::kReduce && takes()) {
+    Reduce(inputs, at, rank_, output_ + OutputOffset(at, rank_), streams_);
     return;
   }
-  std::byte* const to = output_ + OutputOffset(at, rank_);
-  Reduce(inputs, at, rank_, to);
-  if (plan_->collective == Collective::kAllReduce) Copy(result_slot, to, CountOf(at, rank_));
+  Reduce(inputs, at, rank_, result_slot, false);
+  if (takes()) CopyOut(output_ + OutputOffset(at, rank_), result_slot, CountOf(at, rank_));
 }
 
 void SharedWork::Take(int64_t lane, const Inputs& inputs,
                       absl::Span<const std::byte* const> results) {
   const Position at = layout().At(lane);
   const auto copy = [&](int from, int32_t block) {
-    Copy(output_ + OutputOffset(at, block), BlockOf(inputs, from, at, block), CountOf(at, block));
+    CopyOut(output_ + OutputOffset(at, block), BlockOf(inputs, from, at, block),
+            CountOf(at, block));
   };
   switch (plan_->collective) {
     case Collective::kAllGather:
@@ -191,20 +205,20 @@ void SharedWork::Take(int64_t lane, const Inputs& inputs,
     case Collective::kAllToAll:
       // Block r of the output comes from rank r, where it is the block for this rank.
       for (int r = 0; r < world_; ++r) {
-        Copy(output_ + OutputOffset(at, r), BlockOf(inputs, r, at, rank_), CountOf(at, rank_));
+        CopyOut(output_ + OutputOffset(at, r), BlockOf(inputs, r, at, rank_), CountOf(at, rank_));
       }
       return;
     case Collective::kReduceScatter:
-      Reduce(inputs, at, rank_, output_ + OutputOffset(at, rank_));
+      Reduce(inputs, at, rank_, output_ + OutputOffset(at, rank_), streams_);
       return;
     case Collective::kAllReduce:
     case Collective::kReduce:
       for (int32_t block = 0; block < world_; ++block) {
         if (results.empty()) {
-          Reduce(inputs, at, block, output_ + OutputOffset(at, block));
+          Reduce(inputs, at, block, output_ + OutputOffset(at, block), streams_);
         } else if (block != rank_) {
-          Copy(output_ + OutputOffset(at, block), results[static_cast<size_t>(block)],
-               CountOf(at, block));
+          CopyOut(output_ + OutputOffset(at, block), results[static_cast<size_t>(block)],
+                  CountOf(at, block));
         }
       }
       return;
@@ -220,7 +234,7 @@ void SharedWork::Push(int64_t lane, absl::Span<std::byte* const> outputs) const 
     std::byte* const to =
         (r == rank_ ? output_ : outputs[static_cast<size_t>(r)]) + OutputOffset(at, rank_);
     const int32_t block = plan_->collective == Collective::kAllToAll ? r : rank_;
-    Copy(to, input_ + InputOffset(at, block), CountOf(at, block));
+    CopyOut(to, input_ + InputOffset(at, block), CountOf(at, block));
   }
 }
 
@@ -231,12 +245,13 @@ void SharedWork::SumAndPush(int64_t lane, const Inputs& inputs,
     return (rank == rank_ ? output_ : outputs[static_cast<size_t>(rank)]) + OutputOffset(at, rank_);
   };
   if (plan_->collective == Collective::kReduce) {
-    Reduce(inputs, at, rank_, output_of(plan_->root.value()));
+    Reduce(inputs, at, rank_, output_of(plan_->root.value()), streams_);
     return;
   }
-  Reduce(inputs, at, rank_, output_of(rank_));
+  // The own output stays in the cache until the others have it.
+  Reduce(inputs, at, rank_, output_of(rank_), false);
   for (int i = 1; i < world_; ++i) {
-    Copy(output_of((rank_ + i) % world_), output_of(rank_), CountOf(at, rank_));
+    CopyOut(output_of((rank_ + i) % world_), output_of(rank_), CountOf(at, rank_));
   }
 }
 

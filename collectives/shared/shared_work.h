@@ -87,8 +87,10 @@ class SharedWork {
 
   // Block `block` of `rank`'s input.
   const std::byte* BlockOf(const Inputs& inputs, int rank, Position at, int32_t block) const;
-  void Reduce(const Inputs& inputs, Position at, int32_t block, std::byte* to);
+  void Reduce(const Inputs& inputs, Position at, int32_t block, std::byte* to, bool stream);
   void Copy(std::byte* to, const std::byte* from, int64_t elements) const;
+  // The same into an output.
+  void CopyOut(std::byte* to, const std::byte* from, int64_t elements) const;
 
   const Plan* plan_ = nullptr;
   int rank_ = 0;
@@ -96,6 +98,7 @@ class SharedWork {
   const std::byte* input_ = nullptr;
   std::byte* output_ = nullptr;
   size_t element_bytes_ = 1;
+  bool streams_ = false;                   // outputs are written past the caches
   bool offers_own_block_ = false;          // others sum it too
   std::vector<const std::byte*> sources_;  // of a reduction, in its order
 };

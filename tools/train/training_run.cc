@@ -26,11 +26,14 @@ std::string StageName(ZeroStage stage) {
 
 // "reduce_scatter ring (float32 partial sums), all_gather ring".
 std::string Algorithms(const Communicator& communicator, const TrainConfig& config) {
-  const auto one = [&](const char* collective) {
-    return absl::StrCat(collective, " ", communicator.AlgorithmFor(collective, config.dtype));
+  const auto one = [&](Collective collective) {
+    const absl::StatusOr<Carriage> carriage = communicator.CarriageOf(collective, config.dtype);
+    return absl::StrCat(std::string(NameOf(collective)), " ",
+                        carriage.ok() ? carriage->text : carriage.status().ToString());
   };
-  return config.stage == ZeroStage::kDdp ? one("all_reduce")
-                                         : one("reduce_scatter") + ", " + one("all_gather");
+  return config.stage == ZeroStage::kDdp
+             ? one(Collective::kAllReduce)
+             : one(Collective::kReduceScatter) + ", " + one(Collective::kAllGather);
 }
 
 }  // namespace
