@@ -13,27 +13,30 @@ namespace rz {
 namespace {
 
 // Measured by tests/integration/cost_constants_benchmark on a virtual machine of two cores (x86-64
-// with AVX-512, UCX 1.13) with other work on it, best of fifteen runs, three times over:
+// with AVX-512, UCX 1.13), the best of many runs, three times over:
 //
-//                    alpha ns        message ns    beta ns/B    gamma, copy ns/B (256 KiB)
-//   shared memory    625 .. 661      323 .. 437    0.16 .. 0.19     0.021, 0.018
-//   TCP, loopback    36,344 .. 51,117  9,358 .. 10,741  1.7 .. 2.7
-//   a local step     47 .. 73 ns of float32, 58 .. 77 ns of bfloat16
+//                                    alpha ns          message ns       beta ns/B
+//   shared memory, a core a rank     119 .. 120        68 .. 72         0.045 .. 0.046
+//   TCP on the loopback, likewise    4,393 .. 4,428    4,590 .. 4,621   0.87 .. 1.46
+//   likewise, ranks that sleep       36,344 .. 51,117  9,358 .. 10,741  1.7 .. 2.7
+//   a byte of 256 KiB                added 0.011 .. 0.012 ns, copied 0.008 ns
+//   a local step                     41 .. 107 ns of float32, 46 .. 93 ns of bfloat16
 //
-// Estimated, not measured: what a hop costs the executor on its way from round to round, put at 100
-// ns and part of alpha here.
-constexpr CostConstants kShared = {.alpha_ns = 750,
-                                   .message_ns = 430,
-                                   .beta_ns = 0.16,
-                                   .gamma_ns = 0.021,
-                                   .copy_ns = 0.018,
-                                   .step_ns = 60};
+// To alpha and message comes what a round and a transfer cost the executor: a call of one hop over
+// shared memory takes 0.7 us, and each of 32 lanes instead of one 240 ns
+// (predicted_time_benchmark). A network's ranks sleep while they wait.
+constexpr CostConstants kShared = {.alpha_ns = 600,
+                                   .message_ns = 200,
+                                   .beta_ns = 0.046,
+                                   .gamma_ns = 0.011,
+                                   .copy_ns = 0.008,
+                                   .step_ns = 50};
 constexpr CostConstants kNetworked = {.alpha_ns = 36'500,
                                       .message_ns = 9'400,
                                       .beta_ns = 1.7,
-                                      .gamma_ns = 0.021,
-                                      .copy_ns = 0.018,
-                                      .step_ns = 60};
+                                      .gamma_ns = 0.011,
+                                      .copy_ns = 0.008,
+                                      .step_ns = 50};
 
 // Through shared memory: until another core sees a store, and a byte read that another core has
 // written (30 to 40 GB/s on the same machine).
@@ -69,7 +72,7 @@ absl::Duration PredictTime(const ScheduleCost& cost, const CostShape& shape,
                              (path_blocks * slice + blocks * rest) * constants.beta_ns +
                              static_cast<double>((cost.reduced_blocks + cost.copied_blocks) *
                                                  std::max<int64_t>(shape.lanes, 1)) *
-                                 constants.step_ns +
+                                 shape.filled_blocks * constants.step_ns +
                              static_cast<double>(shape.block_bytes) *
                                  (static_cast<double>(cost.reduced_blocks) * constants.gamma_ns +
                                   static_cast<double>(cost.copied_blocks) * constants.copy_ns);

@@ -3,7 +3,8 @@
 // 2005, section 3), for lanes that follow each other.
 //
 // Only values that all ranks share go in, so all ranks come to the same figures. They rank the
-// algorithms against each other; as predictions of time they are rough.
+// algorithms against each other; as predictions of time they are rough, and they are for a core a
+// rank (docs/decisions/0009 has them beside measured times).
 #ifndef RINGZERO_COLLECTIVES_COST_MODEL_H_
 #define RINGZERO_COLLECTIVES_COST_MODEL_H_
 
@@ -42,6 +43,7 @@ struct CostShape {
   int64_t block_bytes = 0;  // a block over all lanes, the wire's dtype; the largest
   int64_t slice_bytes = 0;  // of it, what one lane carries
   int64_t lanes = 0;
+  double filled_blocks = 1;      // the share of a lane's blocks that have any element
   double accumulator_ratio = 1;  // size of an accumulator, in elements of the wire's dtype
 };
 

@@ -355,6 +355,35 @@ TEST(MismatchOptionsTest, OptionsThatAllRanksMustShareAreCompared) {
   }
 }
 
+// Each communicator compares its own calls alone, so here the deadline has to end it, with words
+// that say who has not called.
+TEST(MismatchOptionsTest, TheOrderAcrossCommunicatorsIsEndedByTheDeadlineOnly) {
+  SimWorld world(2, {});
+  std::vector<std::unique_ptr<Communicator>> comms;
+  std::vector<Operation> operations;
+  std::vector<float> data(4);
+  for (uint32_t r = 0; r < 2; ++r) {
+    for (uint32_t id = 0; id < 2; ++id) {
+      CommunicatorOptions options;
+      options.clock = world.clock();
+      options.id = id;
+      ASSERT_OK_AND_ASSIGN(
+          auto comm, Communicator::Create(world.transport(Rank(static_cast<int>(r))), options));
+      comms.push_back(std::move(comm));
+    }
+    // Rank 0 calls on communicator 0 first, rank 1 on communicator 1.
+    ASSERT_OK_AND_ASSIGN(Operation operation, comms[2 * r + r]->StartBarrier());
+    operations.push_back(operation);
+  }
+  EXPECT_THAT(
+      world.Run({{[&] { return operations[0].Poll(); }, [&] { return operations[1].Poll(); }}}),
+      StatusIs(absl::StatusCode::kFailedPrecondition, HasSubstr("deadlock")));
+  for (const auto& comm : comms) EXPECT_OK(comm->status());
+  EXPECT_THAT(operations[0].Wait(absl::ZeroDuration()),
+              StatusIs(absl::StatusCode::kDeadlineExceeded,
+                       HasSubstr("rank 1 has not called operation 1")));
+}
+
 TEST(MismatchOptionsTest, WithoutTheCheckEqualCallsWork) {
   CommunicatorOptions options;
   options.check_calls = false;

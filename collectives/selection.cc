@@ -88,6 +88,10 @@ absl::Duration Selector::Predict(const AlgorithmTraits& traits, const Request& r
   shape.lanes = slice == 0 ? 1 : DivideUp(block, slice);
   shape.accumulator_ratio =
       static_cast<double>(SizeOf(AccumulatorOf(request.dtype))) / static_cast<double>(size);
+  if (!traits.one_block && !request.has_counts) {
+    shape.filled_blocks = std::min(
+        1.0, static_cast<double>(TotalElements(request, world_)) / static_cast<double>(world_));
+  }
   return PredictTime(traits.cost(world_, partials), shape, ConstantsOf(link_));
 }
 

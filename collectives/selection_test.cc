@@ -109,8 +109,12 @@ TEST(SelectionTest, SmallCallsTakeFewMessagesLargeOnesFewBytes) {
   EXPECT_EQ(choose(Collective::kAllGather, 16), Algorithm::kBruck);
   EXPECT_EQ(choose(Collective::kBroadcast, 16), Algorithm::kBinomial);
   EXPECT_NE(choose(Collective::kBroadcast, 100'000'000), Algorithm::kBinomial);
-  EXPECT_EQ(choose(Collective::kAllToAll, 1), Algorithm::kBruck);
   EXPECT_EQ(choose(Collective::kAllToAll, 1'000'000), Algorithm::kPairwise);
+  // Messages that cost more than copies.
+  const Selector over_network = Make(16, "", NumericMode::kDeterministic, LinkKind::kNetwork);
+  EXPECT_EQ(*over_network.Choose(
+                {.collective = Collective::kAllToAll, .dtype = DType::kFloat32, .count = 1}),
+            Algorithm::kBruck);
 }
 
 TEST(SelectionTest, NarrowDeterministicSumsOfManyBytesAreExchangedPairwise) {

@@ -2,9 +2,6 @@
 // predicted to take and what it takes between processes over UCX, the best of several blocks of
 // calls, ranks bound to cores. A line a shape: the chosen algorithm with its time, measured by
 // predicted; the fastest one; and how much longer the chosen one took than that.
-#include <sched.h>
-#include <unistd.h>
-
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
@@ -33,16 +30,15 @@ constexpr int64_t kCounts[] = {16, 1024, 16 << 10, 256 << 10, 2 << 20};  // of f
 constexpr int64_t kLargest = kCounts[4];
 // Blocks are short and many, so that some fall into moments in which all ranks have a core.
 constexpr absl::Duration kBlockTime = absl::Microseconds(200);
-constexpr absl::Duration kShapeTime = absl::Milliseconds(200);
+constexpr absl::Duration kShapeTime = absl::Milliseconds(50);
 constexpr int64_t kFewestBlocks = 20;
 constexpr int64_t kMostBlocks = 500;
 
-void BindToCore(int rank) {
-  cpu_set_t cores;
-  CPU_ZERO(&cores);
-  CPU_SET(rank % static_cast<int>(sysconf(_SC_NPROCESSORS_ONLN)), &cores);
-  if (sched_setaffinity(0, sizeof cores, &cores) != 0) std::printf("rank %d is not bound\n", rank);
-}
+struct Contender {
+  Candidate candidate;
+  std::unique_ptr<Communicator> comm;
+  double best = std::numeric_limits<double>::infinity();
+};
 
 class Bench {
  public:
@@ -73,34 +69,35 @@ class Bench {
     if (collective == Collective::kAllToAll) count /= plain->world_size();
     RZ_ASSIGN_OR_RETURN(const Explanation explained,
                         plain->Explain(collective, DType::kFloat32, ReduceOp::kSum, count));
-    std::string chosen, fastest;
-    double predicted = 0, measured = 0, best = std::numeric_limits<double>::infinity();
+    std::vector<Contender> contenders;
     for (const Candidate& candidate : explained.candidates) {
       if (!candidate.excluded.empty()) continue;
-      const std::string name(NameOf(candidate.algorithm));
-      RZ_ASSIGN_OR_RETURN(const std::unique_ptr<Communicator> comm,
-                          Open(absl::StrCat(std::string(NameOf(collective)), ":", name)));
-      RZ_ASSIGN_OR_RETURN(const double took,
-                          Measure(*comm, collective, count, candidate.predicted));
-      if (candidate.chosen) {
-        chosen = name;
-        predicted = absl::ToDoubleMicroseconds(candidate.predicted);
-        measured = took;
-      }
-      if (took >= best) continue;
-      best = took;
-      fastest = name;
+      Contender& contender = contenders.emplace_back();
+      contender.candidate = candidate;
+      RZ_ASSIGN_OR_RETURN(contender.comm,
+                          Open(absl::StrCat(std::string(NameOf(collective)), ":",
+                                            std::string(NameOf(candidate.algorithm)))));
     }
+    RZ_RETURN_IF_ERROR(Measure(contenders, collective, count, *plain));
+    const auto chosen =
+        std::find_if(contenders.begin(), contenders.end(),
+                     [](const Contender& contender) { return contender.candidate.chosen; });
+    const auto fastest =
+        std::min_element(contenders.begin(), contenders.end(),
+                         [](const Contender& x, const Contender& y) { return x.best < y.best; });
+    const double predicted = absl::ToDoubleMicroseconds(chosen->candidate.predicted);
+    const double measured = chosen->best;
     const double ratio = measured / predicted;
     ++shapes_;
     log_ratios_ += std::log(ratio);
     least_ratio_ = std::min(least_ratio_, ratio);
     most_ratio_ = std::max(most_ratio_, ratio);
-    most_loss_ = std::max(most_loss_, measured / best);
+    most_loss_ = std::max(most_loss_, measured / fastest->best);
     const int64_t ranks = collective == Collective::kAllToAll ? plain->world_size() : 1;
-    return absl::StrFormat("%-14s %9d  %-18s %10.1f %10.1f %9.2f  %-18s %6.2f\n",
-                           std::string(NameOf(collective)), count * ranks * 4, chosen, predicted,
-                           measured, ratio, fastest, measured / best);
+    return absl::StrFormat(
+        "%-14s %9d  %-18s %10.1f %10.1f %9.2f  %-18s %6.2f\n", std::string(NameOf(collective)),
+        count * ranks * 4, std::string(NameOf(chosen->candidate.algorithm)), predicted, measured,
+        ratio, std::string(NameOf(fastest->candidate.algorithm)), measured / fastest->best);
   }
 
   absl::StatusOr<std::unique_ptr<Communicator>> Open(const std::string& algorithms) {
@@ -112,22 +109,29 @@ class Bench {
     return Communicator::Create(transport_, options);
   }
 
-  // Microseconds a call in the best block.
-  absl::StatusOr<double> Measure(Communicator& comm, Collective collective, int64_t count,
-                                 absl::Duration predicted) {
+  // Blocks of calls by all in turn; microseconds a call in the best one.
+  absl::Status Measure(std::vector<Contender>& contenders, Collective collective, int64_t count,
+                       Communicator& agreeing) {
+    const absl::Duration predicted = contenders.front().candidate.predicted;
     const int64_t calls = std::max<int64_t>(1, kBlockTime / predicted);
     const int64_t blocks =
         std::clamp<int64_t>(kShapeTime / (predicted * calls), kFewestBlocks, kMostBlocks);
-    double best = std::numeric_limits<double>::infinity();
     for (int64_t block = 0; block < blocks; ++block) {
-      const absl::Duration begin = Clock::Steady()->Now();
-      for (int64_t i = 0; i < calls; ++i) RZ_RETURN_IF_ERROR(Call(comm, collective, count));
-      const absl::Duration took = Clock::Steady()->Now() - begin;
-      if (block > 0) best = std::min(best, absl::ToDoubleMicroseconds(took / calls));
+      for (Contender& contender : contenders) {
+        const absl::Duration begin = Clock::Steady()->Now();
+        for (int64_t i = 0; i < calls; ++i) {
+          RZ_RETURN_IF_ERROR(Call(*contender.comm, collective, count));
+        }
+        const double took = absl::ToDoubleMicroseconds((Clock::Steady()->Now() - begin) / calls);
+        if (block > 0) contender.best = std::min(contender.best, took);
+      }
     }
     // What all ranks say is the slowest one's.
-    RZ_RETURN_IF_ERROR(comm.AllReduce(&best, &best, 1, DType::kFloat64, ReduceOp::kMax));
-    return best;
+    for (Contender& contender : contenders) {
+      RZ_RETURN_IF_ERROR(
+          agreeing.AllReduce(&contender.best, &contender.best, 1, DType::kFloat64, ReduceOp::kMax));
+    }
+    return absl::OkStatus();
   }
 
   absl::Status Call(Communicator& comm, Collective collective, int64_t count) {
@@ -170,7 +174,7 @@ int Main() {
       const bool network = link == LinkKind::kNetwork;
       const std::vector<std::string> texts = testing::RunInProcesses(
           world, network ? tcp : UcxOptions(), [link](Transport* transport) {
-            BindToCore(transport->rank().value());
+            testing::BindToCore(transport->rank().value());
             const absl::StatusOr<std::string> text = Bench(transport, link).Run();
             return text.ok() ? *text : text.status().ToString();
           });

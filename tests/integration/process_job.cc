@@ -6,6 +6,7 @@
 #include "tests/integration/process_job.h"
 
 #include <poll.h>
+#include <sched.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -118,6 +119,13 @@ bool Introduce(const std::vector<Child>& children, Deadline deadline) {
 }
 
 }  // namespace
+
+void BindToCore(int rank) {
+  cpu_set_t cores;
+  CPU_ZERO(&cores);
+  CPU_SET(rank % static_cast<int>(sysconf(_SC_NPROCESSORS_ONLN)), &cores);
+  sched_setaffinity(0, sizeof cores, &cores);
+}
 
 std::vector<std::string> RunInProcesses(int world, const UcxOptions& options,
                                         const RankBody& body) {

@@ -12,6 +12,10 @@
 
 namespace rz::testing {
 
+// Binds this process to one core, so that ranks up to their number have one each; for benchmarks.
+// Where the system refuses, nothing happens.
+void BindToCore(int rank);
+
 // What a rank does with its connected transport; the text goes to the parent.
 using RankBody = std::function<std::string(Transport* transport)>;
 
