@@ -69,7 +69,7 @@ absl::Status ParseSize(std::string_view text, SizeUnit unit, int64_t* value) {
   const std::string number(text.substr(0, digits));
   const double multiplier = Multiplier(std::string(text.substr(digits)), unit);
   double count;
-  const absl::Status malformed = absl::InvalidArgumentError("a size such as 4096, 64K, 1.5M or 2G");
+  absl::Status malformed = absl::InvalidArgumentError("a size such as 4096, 64K, 1.5M or 2G");
   if (multiplier == 0 || !absl::SimpleAtod(number, &count)) return malformed;
   int64_t whole;
   if (multiplier == 1 && absl::SimpleAtoi(number, &whole)) {
@@ -280,7 +280,7 @@ absl::Status FlagSet::Parse(const std::vector<std::string>& arguments) {
 
 void FlagSet::ParseOrExit(int argc, char** argv) {
   const absl::Status status = Parse(std::vector<std::string>(argv + 1, argv + argc));
-  if (!status.ok()) UsageError(std::string(status.message()));
+  if (!status.ok()) UsageError(absl::StrCat(status.message()));
   if (help_requested_ || version_requested_) {
     std::cout << (help_requested_ ? Help() : Version());
     ExitWith(kExitOk);

@@ -36,7 +36,7 @@ int Main(int argc, char** argv) {
 
   absl::StatusOr<std::unique_ptr<RendezvousServer>> server = RendezvousServer::Start(options);
   if (!server.ok()) {
-    std::cerr << "rz_rendezvous: " << std::string(server.status().message()) << "\n";
+    std::cerr << "rz_rendezvous: " << server.status().message() << "\n";
     return server.status().code() == absl::StatusCode::kInvalidArgument ? kExitUsage : kExitFailure;
   }
   std::cout << "rendezvous listens on " << (*server)->address() << "\n";

@@ -213,13 +213,16 @@ class GrpcClient : public RendezvousClient {
   absl::Status Leave() override { return LeaveWithin(limits::kRpcTimeout); }
 
   void SetVerdictCallback(std::function<void(const absl::Status&)> callback) override {
-    std::optional<absl::Status> known;
+    absl::Status known;
     {
       MutexLock lock(&mutex_);
-      known = verdict_;
-      if (!known.has_value()) callback_ = std::move(callback);
+      if (!verdict_.has_value()) {
+        callback_ = std::move(callback);
+        return;
+      }
+      known = *verdict_;
     }
-    if (known.has_value()) callback(*known);
+    callback(known);
   }
 
   std::optional<absl::Status> WaitForVerdict(absl::Duration timeout) override {

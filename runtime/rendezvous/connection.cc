@@ -135,7 +135,7 @@ absl::Status Connection::Call(Deadline deadline, const CallFunction& call) {
   absl::Duration backoff = kFirstBackoff;
   while (true) {
     RZ_RETURN_IF_ERROR(WaitUntilConnected(deadline));
-    const absl::Status status = CallOnce(deadline, call);
+    absl::Status status = CallOnce(deadline, call);
     if (Stopped()) return absl::CancelledError("the client was closed");
     if (!IsLoss(status)) return status;
     if (deadline.Remaining(*Clock::Steady()) <= backoff) {

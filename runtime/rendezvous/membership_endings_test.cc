@@ -7,9 +7,7 @@
 namespace rz {
 namespace {
 
-using ::rz::testing::IsOk;
 using ::rz::testing::StatusIs;
-using ::testing::HasSubstr;
 using Code = absl::StatusCode;
 
 constexpr LaunchId kLaunch = LaunchId(77);

@@ -68,6 +68,7 @@ Ticket RpcHandler::Join(const pb::JoinRequest& request, Done<pb::JoinResponse> d
   });
 }
 
+// NOLINTNEXTLINE(performance-unnecessary-value-param): all calls are alike.
 Ticket RpcHandler::Peers(const pb::PeersRequest& request, Done<pb::PeersResponse> done) {
   const absl::StatusOr<MemberId> member = ReadMember(request.member());
   if (!member.ok()) {
@@ -141,8 +142,10 @@ Ticket RpcHandler::Leave(const pb::LeaveRequest& request, Done<pb::LeaveResponse
   return service_.Leave(*member, WithoutResponse<pb::LeaveResponse>(std::move(done)));
 }
 
-Ticket RpcHandler::Gathering(const pb::GatheringRequest& request,
-                             Done<pb::GatheringResponse> done) {
+Ticket RpcHandler::Gathering(
+    const pb::GatheringRequest& request,
+    // NOLINTNEXTLINE(performance-unnecessary-value-param): all calls are alike.
+    Done<pb::GatheringResponse> done) {
   pb::GatheringResponse response;
   absl::Status status = CheckJobId(request.job());
   if (status.ok()) {

@@ -27,7 +27,7 @@ TEST(WaitNoticesTest, EachIsDueAfterTwiceTheTime) {
   Notification third;
   {
     const WaitNotices notices(
-        absl::Milliseconds(1),
+        absl::Milliseconds(20),
         [&](absl::Duration time) {
           MutexLock lock(&mutex);
           waited.push_back(time);
@@ -38,9 +38,9 @@ TEST(WaitNoticesTest, EachIsDueAfterTwiceTheTime) {
         });
     ASSERT_TRUE(third.WaitFor(kGenerous));
   }
-  EXPECT_GE(waited[0], absl::Milliseconds(1));
-  EXPECT_GE(waited[1], absl::Milliseconds(2));
-  EXPECT_GE(waited[2], absl::Milliseconds(4));
+  EXPECT_GE(waited[0], absl::Milliseconds(20));
+  EXPECT_GE(waited[1], absl::Milliseconds(40));
+  EXPECT_GE(waited[2], absl::Milliseconds(80));
 }
 
 TEST(WaitNoticesTest, AShortWaitIsSilent) {

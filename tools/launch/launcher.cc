@@ -82,7 +82,7 @@ class Launcher {
 
   int Run() {
     if (const absl::Status status = Start(); !status.ok()) {
-      outputs_.Say(std::string(status.message()));
+      outputs_.Say(absl::StrCat(status.message()));
       return kExitFailure;
     }
     if (exec_error_ != 0) {

@@ -28,7 +28,7 @@ class SharedMemorySweepTest : public ::testing::Test {
   ~SharedMemorySweepTest() override { std::filesystem::remove_all(directory_); }
 
   std::string Make(const std::string& name) {
-    const std::string path = directory_ + "/" + name;
+    std::string path = directory_ + "/" + name;
     std::ofstream(path) << std::string(8192, 'x');
     return path;
   }
