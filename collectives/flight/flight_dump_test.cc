@@ -1,9 +1,11 @@
 #include "collectives/flight/flight_dump.h"
 
+#include <atomic>
 #include <filesystem>
 #include <fstream>
 #include <random>
 #include <sstream>
+#include <thread>
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -158,6 +160,28 @@ TEST(FlightDumpTest, FilesAreWrittenAsAWhole) {
   ASSERT_OK_AND_ASSIGN(const FlightRecord read, ParseFlightRecord(text.str()));
   EXPECT_EQ(read.reason, "again");
   EXPECT_EQ(std::distance(std::filesystem::directory_iterator(directory), {}), 1);
+}
+
+TEST(FlightDumpTest, ReadersNeverSeeHalfAFile) {
+  const std::string directory = ::testing::TempDir() + "/flight_dump_test/rewritten";
+  FlightRecord record = Record();
+  for (int64_t n = 42; n < 300; ++n) {
+    record.entries.push_back(record.entries.back());
+    record.entries.back().number = record.last_number = n;
+  }
+  ASSERT_OK(WriteFlightRecord(record, directory));
+  std::atomic<bool> stop{false};
+  std::thread writer([&] {
+    while (!stop) EXPECT_OK(WriteFlightRecord(record, directory));
+  });
+  for (int i = 0; i < 100; ++i) {
+    std::ifstream file(directory + "/" + FlightFileName(record));
+    std::stringstream text;
+    text << file.rdbuf();
+    EXPECT_THAT(ParseFlightRecord(text.str()), ::rz::testing::IsOk());
+  }
+  stop = true;
+  writer.join();
 }
 
 TEST(FlightDumpTest, ADirectoryThatCannotBeIsSaid) {
