@@ -171,7 +171,7 @@ absl::Status PrintMemory(const Ranks& ranks, bool first) {
                     static_cast<double>(ledger.Peak(MemoryTag::kScratch))};
   RZ_RETURN_IF_ERROR(ranks.exchange->TakeLargest(absl::MakeSpan(bytes)));
   if (!first) return absl::OkStatus();
-  PrintLine(absl::StrFormat("# Memory of a rank, at most: buffers %.0f B, communicator %.0f B",
+  PrintLine(absl::StrFormat("# Memory of a rank, at most: buffers %.0f B, private scratch %.0f B",
                             bytes[0], bytes[1]));
   return absl::OkStatus();
 }

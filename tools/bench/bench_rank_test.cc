@@ -17,7 +17,7 @@ class SpoiledSubject : public Subject {
   explicit SpoiledSubject(Communicator* communicator) : subject_(communicator) {}
 
   absl::Status Run(const MeasuredCall& call) override {
-    const absl::Status status = subject_.Run(call);
+    absl::Status status = subject_.Run(call);
     *static_cast<std::byte*>(call.calls[0].recv) ^= std::byte{1};
     return status;
   }

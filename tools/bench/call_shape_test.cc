@@ -92,6 +92,7 @@ TEST(CallShapeTest, AllToAllVKeepsWithinTheSize) {
     for (int world = 1; world <= 5; ++world) {
       for (int64_t elements = 0; elements < 40; ++elements) {
         std::vector<CallShape> shapes;
+        shapes.reserve(world);
         for (int rank = 0; rank < world; ++rank) {
           shapes.push_back(Shape(Op::kAllToAllV, elements * 4, world, rank, 0, pattern));
         }

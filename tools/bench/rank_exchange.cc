@@ -21,6 +21,7 @@ absl::StatusOr<std::vector<std::string>> RankExchange::GatherText(std::string_vi
   RZ_RETURN_IF_ERROR(communicator_.AllGather(
       mine.data(), lines.data(), static_cast<int64_t>(mine.size()) * world_size(), DType::kUint8));
   std::vector<std::string> all;
+  all.reserve(lines.size());
   for (const Line& line : lines) all.emplace_back(line.data());
   return all;
 }

@@ -25,7 +25,7 @@ class SpoiledSubject : public Subject {
   SpoiledSubject(Subject* subject, Spoil spoil) : subject_(*subject), spoil_(spoil) {}
 
   absl::Status Run(const MeasuredCall& call) override {
-    const absl::Status status = subject_.Run(call);
+    absl::Status status = subject_.Run(call);
     const Call& first = call.calls[0];
     const size_t bytes = static_cast<size_t>(first.count) * SizeOf(first.dtype);
     std::byte* target = static_cast<std::byte*>(first.recv);

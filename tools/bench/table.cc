@@ -72,11 +72,11 @@ std::string Half(const std::optional<HalfResult>& half, const TableColumns& colu
 
 std::string FormatNumber(double value, size_t width) {
   for (int decimals = 2; decimals >= 0; --decimals) {
-    const std::string text = absl::StrFormat("%.*f", decimals, value);
+    std::string text = absl::StrFormat("%.*f", decimals, value);
     if (text.size() <= width) return text;
   }
   for (int decimals = 3; decimals > 0; --decimals) {
-    const std::string text = absl::StrFormat("%.*e", decimals, value);
+    std::string text = absl::StrFormat("%.*e", decimals, value);
     if (text.size() <= width) return text;
   }
   return absl::StrFormat("%.0e", value);

@@ -65,9 +65,9 @@ std::string RowOf(const Comparison& comparison, const ComparedPoint& point) {
 
 double Median(std::vector<double> values) {
   if (values.empty()) return 0;
-  const auto middle = values.begin() + static_cast<ptrdiff_t>((values.size() - 1) / 2);
-  std::nth_element(values.begin(), middle, values.end());
-  return *middle;
+  std::sort(values.begin(), values.end());
+  const size_t middle = values.size() / 2;
+  return values.size() % 2 == 1 ? values[middle] : (values[middle - 1] + values[middle]) / 2;
 }
 
 size_t Comparison::Setting(size_t contender, const std::string& description) {

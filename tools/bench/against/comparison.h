@@ -73,7 +73,7 @@ class Comparison {
   std::map<Key, Rounds> times_;
 };
 
-// The middle value; of an even number the lower one. 0 of none.
+// The middle value; of an even number the mean of the two in the middle. 0 of none.
 double Median(std::vector<double> values);
 
 // A table of one operation and placement, "" where nothing of it was measured: for each size the

@@ -53,10 +53,10 @@ TEST(ComparisonTest, OnlyRivalsAreTheBest) {
   EXPECT_EQ(best, 1);
 }
 
-TEST(ComparisonTest, MedianIsAMeasuredValue) {
+TEST(ComparisonTest, MedianIsTheMiddle) {
   EXPECT_EQ(Median({}), 0);
   EXPECT_EQ(Median({3, 1, 2}), 2);
-  EXPECT_EQ(Median({4, 1, 3, 2}), 2);
+  EXPECT_EQ(Median({4, 1, 3, 2}), 2.5);
 }
 
 TEST(ComparisonTest, TheTableSaysWhoWasBestAndWhereWeAreWeakest) {
