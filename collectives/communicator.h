@@ -200,7 +200,8 @@ class Communicator {
   // Splits the ranks into new communicators over the same transport: one for each colour >= 0, its
   // ranks in the order of (key, rank here), options as here. A collective call. One split a
   // transport at a time. The new communicator shares the transport and its fate: whichever of them
-  // fails first aborts the transport, and operations of the others end with that cause.
+  // fails first aborts the transport, and operations of the others end with that cause. Split, not
+  // StartSplit, lets the new one share memory where this one does.
   //   FailedPrecondition  another split of this transport is under way
   absl::StatusOr<SplitOperation> StartSplit(int64_t colour, int64_t key);
 

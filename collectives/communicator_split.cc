@@ -155,7 +155,10 @@ absl::StatusOr<SplitOperation> Communicator::StartSplit(int64_t colour, int64_t 
 absl::StatusOr<std::unique_ptr<Communicator>> Communicator::Split(int64_t colour, int64_t key) {
   RZ_ASSIGN_OR_RETURN(SplitOperation split, StartSplit(colour, key));
   RZ_RETURN_IF_ERROR(split.Wait());
-  return split.Finish();
+  RZ_ASSIGN_OR_RETURN(std::unique_ptr<Communicator> part, split.Finish());
+  // Part of ranks that share memory shares it too.
+  if (part != nullptr && shares_memory()) RZ_RETURN_IF_ERROR(part->ShareMemory());
+  return part;
 }
 
 }  // namespace rz

@@ -118,10 +118,11 @@ TEST_P(CollectivesProcessTest, RandomCallsMatchTheOracle) {
 }
 
 // Messages, a split and a group, as a program would use them.
-absl::Status UseTheRest(Transport* transport) {
+absl::Status UseTheRest(Transport* transport, bool share_memory) {
   CommunicatorOptions options;
   options.operation_timeout = kGenerous;
   RZ_ASSIGN_OR_RETURN(auto comm, Communicator::Create(transport, options));
+  if (share_memory) RZ_RETURN_IF_ERROR(comm->ShareMemory());
   const int world = comm->world_size();
   const int rank = comm->rank().value();
   const std::vector<int64_t> out(100'000, rank);
@@ -136,6 +137,9 @@ absl::Status UseTheRest(Transport* transport) {
     return absl::DataLossError("a message is wrong");
   }
   RZ_ASSIGN_OR_RETURN(auto half, comm->Split(rank % 2, -rank));
+  if (half->shares_memory() != comm->shares_memory()) {
+    return absl::DataLossError("the half shares memory otherwise than the whole");
+  }
   std::vector<Call> calls(3);
   int32_t sums[3] = {rank, 1, rank * rank};
   int32_t expected[3] = {0, half->world_size(), 0};
@@ -156,7 +160,8 @@ absl::Status UseTheRest(Transport* transport) {
 
 TEST_P(CollectivesProcessTest, MessagesSplitsAndGroups) {
   const std::vector<std::string> wrong = Run([](Transport* transport) {
-    const absl::Status status = UseTheRest(transport);
+    absl::Status status = UseTheRest(transport, false);
+    if (status.ok()) status = UseTheRest(transport, true);
     return status.ok() ? std::string() : status.ToString();
   });
   EXPECT_THAT(wrong, ::testing::Each(""));

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "collectives/chunk_layout.h"
 #include "collectives/communicator.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -27,6 +28,8 @@ using ::testing::AllOf;
 using ::testing::AnyOf;
 using ::testing::Each;
 using ::testing::HasSubstr;
+
+constexpr int64_t kLargeCount = (int64_t{26} << 20) / sizeof(int32_t) + 3;
 
 std::unique_ptr<Communicator> Open(Transport* transport) {
   CommunicatorOptions options;
@@ -138,6 +141,57 @@ TEST(SharedMemoryProcessTest, MoreRanksThanCores) {
       }
     }
     return std::string();
+  });
+  EXPECT_THAT(ends, Each(""));
+}
+
+// Outputs so large that they are written past the caches.
+std::string CheckLargeCalls(Communicator& comm, int32_t* in, int32_t* out) {
+  constexpr int64_t kCount = kLargeCount;
+  const int world = comm.world_size();
+  const auto value = [](int rank, int64_t i) { return static_cast<int32_t>(rank * 7 + i); };
+  const auto wrong = [&](int64_t first, int64_t count, int64_t shift, auto&& expected) {
+    for (int64_t i = 0; i < count; ++i) {
+      if (out[i] != expected(first + i + shift)) return true;
+    }
+    return false;
+  };
+  const auto sum = [&](int64_t i) {
+    int32_t total = 0;
+    for (int r = 0; r < world; ++r) total += value(r, i);
+    return total;
+  };
+  const int rank = comm.rank().value();
+  for (int64_t i = 0; i < kCount; ++i) in[i] = value(rank, i);
+  if (!comm.AllReduce(in, out, kCount, DType::kInt32, ReduceOp::kSum).ok()) return "all_reduce";
+  if (wrong(0, kCount, 0, sum)) return "the sum is wrong";
+  if (!comm.ReduceScatter(in, out, kCount, DType::kInt32, ReduceOp::kSum).ok()) return "scatter";
+  const Range own = EvenSplit(kCount, world, rank);
+  if (wrong(own.offset, own.count, 0, sum)) return "the shard is wrong";
+  if (!comm.AllGather(in, out, kCount, DType::kInt32).ok()) return "all_gather";
+  const auto gathered = [&](int64_t i) {
+    for (int r = 0; r < world; ++r) {
+      const Range part = EvenSplit(kCount, world, r);
+      if (i < part.end()) return value(r, i - part.offset);
+    }
+    return 0;
+  };
+  if (wrong(0, kCount, 0, gathered)) return "what was gathered is wrong";
+  return "";
+}
+
+TEST(SharedMemoryProcessTest, LargeOutputsPrivateAndInReach) {
+  const std::vector<std::string> ends = RunInProcesses(3, {}, [](Transport* transport) {
+    auto comm = Open(transport);
+    if (comm == nullptr) return std::string("cannot share memory");
+    std::vector<int32_t> in(kLargeCount), out(kLargeCount);
+    std::string wrong = CheckLargeCalls(*comm, in.data(), out.data());
+    if (!wrong.empty()) return wrong;
+    CommunicatorBuffer shared_in = *comm->AllocateBuffer(kLargeCount * sizeof(int32_t));
+    CommunicatorBuffer shared_out = *comm->AllocateBuffer(kLargeCount * sizeof(int32_t));
+    if (!shared_in.is_shared() || !shared_out.is_shared()) return std::string("not shared");
+    return CheckLargeCalls(*comm, reinterpret_cast<int32_t*>(shared_in.data()),
+                           reinterpret_cast<int32_t*>(shared_out.data()));
   });
   EXPECT_THAT(ends, Each(""));
 }
