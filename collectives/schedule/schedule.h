@@ -60,6 +60,13 @@ enum class TransferKind : uint8_t {
   kAwait,   // its arrival
 };
 
+constexpr bool IsData(TransferKind kind) {
+  return kind == TransferKind::kSend || kind == TransferKind::kRecv;
+}
+constexpr bool IsOutgoing(TransferKind kind) {
+  return kind == TransferKind::kSend || kind == TransferKind::kSignal;
+}
+
 // A message may carry a run of `blocks` pieces of memory that stand one after another:
 //   input, output: blocks [block, block + blocks) of the caller's buffer, which have no gaps;
 //     ref.index is `block`. Needs Schedule::unsliced; never goes past the last block.

@@ -11,10 +11,6 @@
 namespace rz {
 namespace {
 
-bool IsOutgoing(TransferKind kind) {
-  return kind == TransferKind::kSend || kind == TransferKind::kSignal;
-}
-
 struct Traffic {
   int64_t messages = 0;
   int64_t wire_blocks = 0;

@@ -38,14 +38,6 @@ struct Channel {
   std::vector<const Transfer*> receives;
 };
 
-bool IsOutgoing(TransferKind kind) {
-  return kind == TransferKind::kSend || kind == TransferKind::kSignal;
-}
-
-bool IsData(TransferKind kind) {
-  return kind == TransferKind::kSend || kind == TransferKind::kRecv;
-}
-
 // Both sides of a message count its elements alike, whatever the length of the blocks.
 bool SameLength(const Transfer& send, const Transfer& receive) {
   const auto buffer = [](Place place) { return place == Place::kInput || place == Place::kOutput; };
