@@ -11,6 +11,7 @@
 #include <cstdlib>
 #include <filesystem>
 #include <string>
+#include <string_view>
 
 #include "absl/strings/str_cat.h"
 #include "runtime/base/simd_level.h"
@@ -26,6 +27,10 @@
 
 namespace rz {
 namespace {
+
+std::string_view MessageOf(const absl::Status& status) {
+  return {status.message().data(), status.message().size()};
+}
 
 int Fail(const absl::Status& status) {
   const std::string line = absl::StrCat("rz_bench: ", status.message(), "\n");
@@ -72,10 +77,10 @@ int Main(int argc, char** argv) {
   flags.Example("rz_run -n 4 -- rz_bench all_gather -b 1M -e 1M");
   flags.ParseOrExit(argc, argv);
   if (const absl::Status foreign = foreign_flags.Check(); !foreign.ok()) {
-    flags.UsageError(std::string(foreign.message()));
+    flags.UsageError(MessageOf(foreign));
   }
   absl::StatusOr<BenchConfig> config = bench_flags.Read(flags, EnvironmentText("RZ_ALGO"));
-  if (!config.ok()) flags.UsageError(std::string(config.status().message()));
+  if (!config.ok()) flags.UsageError(MessageOf(config.status()));
   config->arguments.assign(argv + 1, argv + argc);
   const absl::StatusOr<SimdLevel> level = ChooseSimdLevel();
   if (!level.ok()) return Fail(level.status());

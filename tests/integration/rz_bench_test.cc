@@ -228,14 +228,16 @@ TEST(RzBenchTest, MisuseIsOneLineAndNothingIsLeft) {
       {{"all_redcue"}, 2, "did you mean all_reduce"},
       {{"all", "-g", "8"}, 2, "-np"},
       {{"all", "-b", "1X"}, 2, "a size such as"},
-      {{"all", "--algo", "all_reduce:magic"}, 1, "magic"},
-      {{"broadcast", "-r", "7", "-np", "2"}, 1, "-r 7"},
+      {{"all", "-np", "2", "--algo", "all_reduce:magic"}, 2, "magic"},
+      {{"broadcast", "-r", "7", "-np", "2"}, 2, "-r 7"},
+      {{"broadcast", "-r", "7"}, 1, "-r 7"},
       {{"all", "-J", "/no/such/folder/x.json", "-np", "2"}, 1, "/no/such/folder/x.json"},
   };
   for (const auto& [arguments, code, message] : cases) {
     Subprocess run(RzBench(arguments));
     EXPECT_EQ(EndOf(run), code) << message;
     EXPECT_THAT(run.ErrorOutput(), AllOf(HasSubstr("rz_bench: "), HasSubstr(message)));
+    EXPECT_THAT(Lines(run.ErrorOutput()), SizeIs(1));
   }
 }
 

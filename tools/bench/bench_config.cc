@@ -7,6 +7,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "collectives/algorithm.h"
 #include "collectives/kernels/reduce_kernel.h"
 #include "runtime/base/nearest_name.h"
 #include "runtime/base/status_macros.h"
@@ -206,6 +207,10 @@ absl::Status BenchFlags::ReadRoot(BenchConfig* config) const {
   if (!absl::SimpleAtoi(root_, &config->root) || config->root < 0) {
     return absl::InvalidArgumentError(absl::StrCat("-r takes a rank or all, not '", root_, "'"));
   }
+  if (config->ranks > 0 && config->root >= config->ranks) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("-r ", config->root, " is not a rank of 0 to ", config->ranks - 1));
+  }
   return absl::OkStatus();
 }
 
@@ -245,6 +250,7 @@ absl::StatusOr<BenchConfig> BenchFlags::Read(const FlagSet& flags,
         "-R 2 means nothing here (windows of GPU memory); -R 1 registers buffers");
   }
   config.registration = static_cast<Registration>(registration_);
+  RZ_RETURN_IF_ERROR(AllocateBuffer(0, config.registration).status());
   config.plan.average = static_cast<RankAverage>(average_);
   config.numeric_mode = *ParseNumericMode(numeric_mode_);
   config.counts = counts_ == "even"   ? CountPattern::kEven
@@ -255,6 +261,7 @@ absl::StatusOr<BenchConfig> BenchFlags::Read(const FlagSet& flags,
                                         : Binding::kNone;
   config.share_memory = link_ == "auto" && config.transport != "tcp";
   if (!flags.WasSet("algo")) config.algorithms = environment_algorithms;
+  RZ_RETURN_IF_ERROR(ParseAlgorithms(config.algorithms, config.numeric_mode).status());
   const bool writes =
       !config.csv_path.empty() || !config.json_path.empty() || !config.plot_path.empty();
   if (config.cycles == 0 && writes) {

@@ -90,7 +90,9 @@ class BenchFlags {
 
   // `environment_algorithms` is RZ_ALGO or empty; --algo beats it.
   //   InvalidArgument  flags that do not go together, a flag of nccl-tests that means nothing here,
-  //                    no reduction of that op and dtype; the message names the flag
+  //                    no reduction of that op and dtype, an unknown algorithm; the message names
+  //                    the flag
+  //   Unimplemented    -R 1, which this build cannot give
   absl::StatusOr<BenchConfig> Read(const FlagSet& flags,
                                    const std::string& environment_algorithms) const;
 

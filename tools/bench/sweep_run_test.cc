@@ -4,6 +4,7 @@
 #include <memory>
 
 #include "absl/strings/str_join.h"
+#include "collectives/testing/allocation_counter.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "runtime/base/status_matchers.h"
@@ -39,6 +40,26 @@ class SpoiledSubject : public Subject {
  private:
   Subject& subject_;
   const Spoil spoil_;
+};
+
+// Runs the library's call, and notes how much had been allocated when each began.
+class CountingSubject : public Subject {
+ public:
+  explicit CountingSubject(Subject* subject) : subject_(*subject) { counts_.reserve(1000); }
+
+  absl::Status Run(const MeasuredCall& call) override {
+    counts_.push_back(testing::CountedAllocations().ours());
+    return subject_.Run(call);
+  }
+
+  // Of the last `calls` calls.
+  int64_t AllocatedDuring(size_t calls) const {
+    return counts_.back() - counts_[counts_.size() - calls];
+  }
+
+ private:
+  Subject& subject_;
+  std::vector<int64_t> counts_;
 };
 
 // A world of one rank.
@@ -125,6 +146,20 @@ TEST_F(SweepRunTest, TheLimitStandsBesideEverySize) {
   EXPECT_EQ(run->wrong(), 0);
   for (const ResultRow& row : run->rows()) EXPECT_TRUE(row.limit_us.has_value());
   EXPECT_THAT(output_, HasSubstr("limit"));
+}
+
+TEST_F(SweepRunTest, TheMeasuringLoopAllocatesNothing) {
+  config_.operations = {BenchOperation::kAllReduce};
+  config_.sizes = {4096};
+  config_.plan.iterations = 50;
+  for (Sampling sampling : {Sampling::kPlain, Sampling::kEach}) {
+    config_.plan.sampling = sampling;
+    testing::BeginCountingAllocations();
+    CountingSubject counting(subject_.get());
+    Run(&counting);
+    EXPECT_EQ(counting.AllocatedDuring(50), 0);
+    EXPECT_GT(counting.AllocatedDuring(80), 0);  // it does count: the second half begins with some
+  }
 }
 
 TEST_F(SweepRunTest, OneWrongElementIsCountedAndFails) {

@@ -35,6 +35,7 @@ constexpr absl::Duration kLookAgain = absl::Milliseconds(20);
   dup2(error.write.get(), STDERR_FILENO);
   for (const auto& [name, value] : environment) setenv(name.c_str(), value.c_str(), 1);
   std::vector<char*> arguments;
+  arguments.reserve(command.size() + 1);
   for (const std::string& argument : command) {
     arguments.push_back(const_cast<char*>(argument.c_str()));
   }
