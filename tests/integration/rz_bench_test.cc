@@ -199,6 +199,28 @@ TEST(RzBenchTest, PeersAreMeasuredInTurn) {
   EXPECT_THAT(Contents(html), HasSubstr("gloo"));
 }
 
+// Those that are installed where this runs.
+TEST(RzBenchTest, InstalledPeersAreBuiltAndMeasured) {
+  const std::string folder = ::testing::TempDir() + "/built_peers";
+  Subprocess build({ProgramPath("tools/bench/peers/build"), folder});
+  if (EndOf(build) != 0) {
+    EXPECT_THAT(build.ErrorOutput(), HasSubstr("no peer is installed"));
+    GTEST_SKIP() << "no peer is installed: tools/setup --with peers";
+  }
+  Subprocess run(RzBench({"all_reduce", "all_gather", "reduce_scatter", "-np", "2", "--sizes", "4K",
+                          "--budget", "1ms", "--rounds", "1", "--against", "openmpi,mpich,gloo",
+                          "--peer-folder", folder}));
+  EXPECT_EQ(EndOf(run), 0) << run.ErrorOutput();
+  for (const char* operation : {"all_reduce", "all_gather", "reduce_scatter"}) {
+    EXPECT_THAT(run.Output(), HasSubstr(absl::StrCat("# ", operation, ", float")));
+  }
+  for (const char* peer : {"openmpi", "mpich", "gloo"}) {
+    if (!std::filesystem::exists(absl::StrCat(folder, "/coll_", peer))) continue;
+    EXPECT_THAT(run.Output(), HasSubstr(absl::StrCat("# ", peer, " a: ")));
+  }
+  EXPECT_THAT(run.Output(), HasSubstr("# best peer / ringzero"));
+}
+
 TEST(RzBenchTest, WithoutAnyPeerThereIsNothingToCompare) {
   Subprocess run(RzBench({"all_reduce", "--against", "mpich", "--peer-folder", "/no/such/folder"}));
   EXPECT_EQ(EndOf(run), 1);

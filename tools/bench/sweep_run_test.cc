@@ -1,5 +1,6 @@
 #include "tools/bench/sweep_run.h"
 
+#include <algorithm>
 #include <cstddef>
 #include <memory>
 
@@ -40,6 +41,29 @@ class SpoiledSubject : public Subject {
  private:
   Subject& subject_;
   const Spoil spoil_;
+};
+
+// Runs the first call only, and answers with its result ever after.
+class StaleSubject : public Subject {
+ public:
+  explicit StaleSubject(Subject* subject) : subject_(*subject) {}
+
+  absl::Status Run(const MeasuredCall& call) override {
+    const Call& first = call.calls[0];
+    const size_t bytes = static_cast<size_t>(first.count) * SizeOf(first.dtype);
+    if (result_.empty()) {
+      const absl::Status status = subject_.Run(call);
+      const auto* const recv = static_cast<const std::byte*>(first.recv);
+      result_.assign(recv, recv + bytes);
+      return status;
+    }
+    std::copy(result_.begin(), result_.end(), static_cast<std::byte*>(first.recv));
+    return absl::OkStatus();
+  }
+
+ private:
+  Subject& subject_;
+  std::vector<std::byte> result_;
 };
 
 // Runs the library's call, and notes how much had been allocated when each began.
@@ -171,6 +195,17 @@ TEST_F(SweepRunTest, OneWrongElementIsCountedAndFails) {
   EXPECT_EQ(run->rows()[0].out_of_place->wrong, 1);
   EXPECT_EQ(run->rows()[0].in_place->wrong, 1);
   EXPECT_THAT(output_, HasSubstr("# Out of bounds values : 2 FAILED"));
+}
+
+TEST_F(SweepRunTest, AnEarlierChecksResultIsWrong) {
+  config_.operations = {BenchOperation::kAllReduce};
+  config_.sizes = {4096};
+  config_.checks = 1;
+  StaleSubject once(subject_.get());
+  EXPECT_EQ(Run(&once)->rows()[0].out_of_place->wrong, 0);
+  config_.checks = 2;
+  StaleSubject twice(subject_.get());
+  EXPECT_GT(Run(&twice)->rows()[0].out_of_place->wrong, 1000);
 }
 
 TEST_F(SweepRunTest, AChangedInputAndAByteBehindTheOutputAreWrong) {
