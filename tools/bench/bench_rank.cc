@@ -75,10 +75,10 @@ struct Ranks {
 
 // Binds this thread where it is to be bound; what the head of the table says of the rank.
 absl::StatusOr<std::string> Settle(const BenchConfig& config, RankExchange& exchange) {
-  RZ_ASSIGN_OR_RETURN(const std::vector<std::string> hosts, exchange.GatherText(HostName()));
+  RZ_ASSIGN_OR_RETURN(const std::vector<std::string> machines, exchange.GatherText(MachineId()));
   std::optional<int> processor;
   if (config.binding != Binding::kNone) {
-    processor = ChooseProcessor(hosts, exchange.rank(), AllowedProcessors(),
+    processor = ChooseProcessor(machines, exchange.rank(), AllowedProcessors(),
                                 config.binding == Binding::kCore);
   }
   if (processor.has_value()) RZ_RETURN_IF_ERROR(BindThread(*processor));

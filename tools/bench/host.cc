@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <fstream>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
@@ -18,6 +19,12 @@ std::string HostName() {
   char name[256] = "";
   if (gethostname(name, sizeof(name) - 1) != 0) return "unknown";
   return name;
+}
+
+std::string MachineId() {
+  std::ifstream file("/proc/sys/kernel/random/boot_id");
+  std::string id;
+  return std::getline(file, id) ? id : HostName();
 }
 
 std::string ProcessorName(const std::string& cpuinfo) {
@@ -41,12 +48,13 @@ std::vector<int> AllowedProcessors() {
   return processors;
 }
 
-std::optional<int> ChooseProcessor(const std::vector<std::string>& hosts, int rank,
+std::optional<int> ChooseProcessor(const std::vector<std::string>& machines, int rank,
                                    const std::vector<int>& allowed, bool crowded) {
-  const auto ranks = static_cast<size_t>(std::count(hosts.begin(), hosts.end(), hosts[rank]));
+  const auto ranks =
+      static_cast<size_t>(std::count(machines.begin(), machines.end(), machines[rank]));
   if (allowed.empty() || (ranks > allowed.size() && !crowded)) return std::nullopt;
   const auto before =
-      static_cast<size_t>(std::count(hosts.begin(), hosts.begin() + rank, hosts[rank]));
+      static_cast<size_t>(std::count(machines.begin(), machines.begin() + rank, machines[rank]));
   return allowed[before % allowed.size()];
 }
 

@@ -13,16 +13,20 @@ namespace rz {
 
 std::string HostName();
 
+// Of the machine, whatever its containers and namespaces are called: the kernel's boot id. The host
+// name where there is none.
+std::string MachineId();
+
 // "AMD EPYC 9655", from /proc/cpuinfo's text; "unknown processor" where it does not say.
 std::string ProcessorName(const std::string& cpuinfo);
 
 // The processors this thread may run on, ascending.
 std::vector<int> AllowedProcessors();
 
-// Which of the host's `allowed` processors rank `rank` takes, where `hosts` has every rank's host
-// name: its ranks take one each, in turn. None where there are fewer than ranks and `crowded` is
+// Which of the machine's `allowed` processors rank `rank` takes, where `machines` has every rank's:
+// its ranks take one each, in turn. None where there are fewer than ranks and `crowded` is
 // false.
-std::optional<int> ChooseProcessor(const std::vector<std::string>& hosts, int rank,
+std::optional<int> ChooseProcessor(const std::vector<std::string>& machines, int rank,
                                    const std::vector<int>& allowed, bool crowded);
 
 // Keeps the calling thread, and no other, on `processor`.

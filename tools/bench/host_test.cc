@@ -18,20 +18,26 @@ TEST(HostTest, TheProcessorsNameIsReadFromItsLine) {
   EXPECT_EQ(ProcessorName(""), "unknown processor");
 }
 
-TEST(HostTest, RanksOfAHostTakeItsProcessorsInTurn) {
-  const std::vector<std::string> hosts = {"a", "b", "a", "b", "a"};
+TEST(HostTest, TheMachineKeepsItsId) {
+  EXPECT_EQ(MachineId(), MachineId());
+  EXPECT_NE(MachineId(), "");
+  EXPECT_NE(HostName(), "");
+}
+
+TEST(HostTest, RanksOfAMachineTakeItsProcessorsInTurn) {
+  const std::vector<std::string> machines = {"a", "b", "a", "b", "a"};
   const std::vector<int> allowed = {4, 6, 9};
-  EXPECT_EQ(ChooseProcessor(hosts, 0, allowed, false), 4);
-  EXPECT_EQ(ChooseProcessor(hosts, 2, allowed, false), 6);
-  EXPECT_EQ(ChooseProcessor(hosts, 4, allowed, false), 9);
-  EXPECT_EQ(ChooseProcessor(hosts, 3, allowed, false), 6);
+  EXPECT_EQ(ChooseProcessor(machines, 0, allowed, false), 4);
+  EXPECT_EQ(ChooseProcessor(machines, 2, allowed, false), 6);
+  EXPECT_EQ(ChooseProcessor(machines, 4, allowed, false), 9);
+  EXPECT_EQ(ChooseProcessor(machines, 3, allowed, false), 6);
 }
 
 TEST(HostTest, MoreRanksThanProcessorsShareThemOnlyWhenAsked) {
-  const std::vector<std::string> hosts = {"a", "a", "a"};
-  EXPECT_EQ(ChooseProcessor(hosts, 0, {1, 2}, false), std::nullopt);
-  EXPECT_EQ(ChooseProcessor(hosts, 2, {1, 2}, true), 1);
-  EXPECT_EQ(ChooseProcessor(hosts, 2, {}, true), std::nullopt);
+  const std::vector<std::string> machines = {"a", "a", "a"};
+  EXPECT_EQ(ChooseProcessor(machines, 0, {1, 2}, false), std::nullopt);
+  EXPECT_EQ(ChooseProcessor(machines, 2, {1, 2}, true), 1);
+  EXPECT_EQ(ChooseProcessor(machines, 2, {}, true), std::nullopt);
 }
 
 TEST(HostTest, BindingHoldsForTheThread) {
