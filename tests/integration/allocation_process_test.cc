@@ -87,11 +87,15 @@ std::string LineOf(const SteadyCall& call, Repeater& repeater) {
   return absl::StrCat(call.name, ": ", counted.of_ucx, " by UCX, none of ours");
 }
 
-std::string CountAll(Transport* transport) {
+std::string CountAll(Transport* transport, bool shares_memory) {
   CommunicatorOptions options;
   options.operation_timeout = kGenerous;
   absl::StatusOr<std::unique_ptr<Communicator>> comm = Communicator::Create(transport, options);
   if (!comm.ok()) return comm.status().ToString();
+  if (shares_memory) {
+    if (const absl::Status shared = (*comm)->ShareMemory(); !shared.ok()) return shared.ToString();
+    if (!(*comm)->shares_memory()) return "no memory is shared";
+  }
   Repeater repeater(comm->get());
   // Whatever the timing of ranks does later: v variants, whose layouts take memory, come after all
   // that has several operations a call, and have been in every operation that there is.
@@ -111,15 +115,23 @@ std::string CountAll(Transport* transport) {
   return lines;
 }
 
-class AllocationProcessTest : public ::testing::TestWithParam<UcxOptions::Transports> {};
+// What carries the calls.
+enum class Carrier { kSharedMemory, kMessagesInSharedMemory, kMessagesOverTcp };
+
+class AllocationProcessTest : public ::testing::TestWithParam<Carrier> {};
 
 TEST_P(AllocationProcessTest, NothingOfOursInAThousandCallsOfEachCollective) {
   // UCX would replace mmap by its own, and with it what counts here.
   setenv("UCX_MEM_MMAP_HOOK_MODE", "none", 1);
   UcxOptions ucx;
-  ucx.transports = GetParam();
-  if (GetParam() == UcxOptions::Transports::kTcp) ucx.net_device = "lo";
-  const std::vector<std::string> texts = RunInProcesses(kWorld, ucx, CountAll);
+  ucx.transports = UcxOptions::Transports::kSharedMemory;
+  if (GetParam() == Carrier::kMessagesOverTcp) {
+    ucx.transports = UcxOptions::Transports::kTcp;
+    ucx.net_device = "lo";
+  }
+  const bool shares_memory = GetParam() == Carrier::kSharedMemory;
+  const std::vector<std::string> texts = RunInProcesses(
+      kWorld, ucx, [=](Transport* transport) { return CountAll(transport, shares_memory); });
   for (int r = 0; r < kWorld; ++r) {
     const std::vector<std::string> lines = absl::StrSplit(texts[r], '\n');
     for (const std::string& line : lines) std::cout << "rank " << r << ", " << line << "\n";
@@ -128,13 +140,15 @@ TEST_P(AllocationProcessTest, NothingOfOursInAThousandCallsOfEachCollective) {
   }
 }
 
+std::string NameOf(const ::testing::TestParamInfo<Carrier>& info) {
+  constexpr const char* kNames[] = {"SharedMemory", "MessagesInSharedMemory", "MessagesOverTcp"};
+  return kNames[static_cast<size_t>(info.param)];
+}
+
 INSTANTIATE_TEST_SUITE_P(All, AllocationProcessTest,
-                         ::testing::Values(UcxOptions::Transports::kSharedMemory,
-                                           UcxOptions::Transports::kTcp),
-                         [](const auto& info) {
-                           return info.param == UcxOptions::Transports::kTcp ? "Tcp"
-                                                                             : "SharedMemory";
-                         });
+                         ::testing::Values(Carrier::kSharedMemory, Carrier::kMessagesInSharedMemory,
+                                           Carrier::kMessagesOverTcp),
+                         NameOf);
 
 }  // namespace
 }  // namespace rz

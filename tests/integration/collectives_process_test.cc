@@ -68,12 +68,16 @@ absl::Status RunCase(const JobCase& c, Transport* transport) {
   options.operation_timeout = kGenerous;
   RZ_ASSIGN_OR_RETURN(auto comm, Communicator::Create(transport, options));
   // Every other job lets the ranks share memory, where they can.
-  if (c.seed % 2 == 0) RZ_RETURN_IF_ERROR(comm->ShareMemory());
+  if (c.seed % 2 == 0) {
+    RZ_RETURN_IF_ERROR(comm->ShareMemory());
+    // From then on ranks that cannot choose algorithms for a network.
+    if (!comm->shares_memory()) options.link = LinkKind::kNetwork;
+  }
   const int rank = transport->rank().value();
   std::vector<std::vector<std::unique_ptr<RankCall>>> calls;
   std::vector<Operation> operations;
   for (const auto& call : c.calls) {
-    calls.push_back(MakeRankCalls(call, c.world, c.options, comm->shares_memory()));
+    calls.push_back(MakeRankCalls(call, c.world, options, comm->shares_memory()));
     // In some jobs every buffer can be reached, in some those of every other rank.
     if (c.seed % 8 == 0 || (c.seed % 8 == 2 && rank % 2 == 0)) {
       RZ_RETURN_IF_ERROR(calls.back()[rank]->UseBufferOf(*comm));
@@ -214,6 +218,11 @@ std::string RepeatedCrcs(Transport* transport) {
     options.operation_timeout = kGenerous;
     absl::StatusOr<std::unique_ptr<Communicator>> comm = Communicator::Create(transport, options);
     if (!comm.ok()) return comm.status().ToString();
+    if (repeat % 8 == 0) {
+      if (const absl::Status shared = (*comm)->ShareMemory(); !shared.ok()) {
+        return shared.ToString();
+      }
+    }
     Bytes data = InputOf(transport->rank().value());
     // The ways change slower than the algorithms and slices, so that all meet all.
     if (const absl::Status status = Mean(**comm, repeat / 12 % 3, data); !status.ok()) {

@@ -26,6 +26,7 @@ using ::testing::StartsWith;
 
 constexpr absl::Duration kBeyondTheTest = absl::Hours(1);
 constexpr int kCallsBefore = 3;
+constexpr int kCallsThatShare = 2;  // ShareMemory is made of
 constexpr int64_t kMostElements = 40'000;
 
 struct Difference {
@@ -114,11 +115,15 @@ std::string Text(const absl::Status& status) {
 }
 
 // This rank's part: calls that match, those that may not, one more; a line for each.
-std::string MakeCalls(Transport* transport, const std::vector<Call>& calls) {
+std::string MakeCalls(Transport* transport, bool shares_memory, const std::vector<Call>& calls) {
   CommunicatorOptions options;
   options.operation_timeout = kBeyondTheTest;
   absl::StatusOr<std::unique_ptr<Communicator>> comm = Communicator::Create(transport, options);
   if (!comm.ok()) return Text(comm.status());
+  if (shares_memory) {
+    if (const absl::Status shared = (*comm)->ShareMemory(); !shared.ok()) return Text(shared);
+    if (!(*comm)->shares_memory()) return "no memory is shared";
+  }
   std::vector<double> send(kMostElements), recv(kMostElements);
   const auto run = [&](Call call) {
     call.send = call.collective == Collective::kBroadcast ? recv.data() : send.data();
@@ -133,16 +138,19 @@ std::string MakeCalls(Transport* transport, const std::vector<Call>& calls) {
   return absl::StrJoin(lines, "\n");
 }
 
+// What carries the calls.
+enum class Carrier { kSharedMemory, kMessagesInSharedMemory, kMessagesOverTcp };
+
 struct Parameters {
   Difference difference;
   int world;
-  UcxOptions::Transports transports;
+  Carrier carrier;
 };
 
 std::string NameOf(const Parameters& parameters) {
-  const bool tcp = parameters.transports == UcxOptions::Transports::kTcp;
+  constexpr const char* kNames[] = {"SharedMemory", "MessagesInSharedMemory", "MessagesOverTcp"};
   return absl::StrCat(parameters.difference.name, "World", parameters.world,
-                      tcp ? "Tcp" : "SharedMemory");
+                      kNames[static_cast<size_t>(parameters.carrier)]);
 }
 
 std::ostream& operator<<(std::ostream& os, const Parameters& parameters) {
@@ -152,19 +160,24 @@ std::ostream& operator<<(std::ostream& os, const Parameters& parameters) {
 class MismatchProcessTest : public ::testing::TestWithParam<Parameters> {};
 
 TEST_P(MismatchProcessTest, TheVerdictEndsEveryRank) {
-  const auto& [difference, world, transports] = GetParam();
+  const auto& [difference, world, carrier] = GetParam();
   UcxOptions ucx;
-  ucx.transports = transports;
-  if (transports == UcxOptions::Transports::kTcp) ucx.net_device = "lo";
+  ucx.transports = UcxOptions::Transports::kSharedMemory;
+  if (carrier == Carrier::kMessagesOverTcp) {
+    ucx.transports = UcxOptions::Transports::kTcp;
+    ucx.net_device = "lo";
+  }
   const int deviator = static_cast<int>(difference.name.size()) % world;
+  const bool shares_memory = carrier == Carrier::kSharedMemory;
   const std::vector<std::string> texts = RunInProcesses(world, ucx, [&](Transport* transport) {
     const bool deviates = transport->rank() == Rank(deviator);
-    return MakeCalls(transport, deviates ? difference.other : difference.usual);
+    return MakeCalls(transport, shares_memory, deviates ? difference.other : difference.usual);
   });
-  const auto is_verdict = AllOf(
-      StartsWith(absl::StrCat("FAILED_PRECONDITION: operation ", kCallsBefore + 1, ": rank ")),
-      HasSubstr(absl::StrCat("called ", difference.usual_words)),
-      HasSubstr(absl::StrCat("rank ", deviator, " called ", difference.other_words)));
+  const int number = kCallsBefore + 1 + (shares_memory ? kCallsThatShare : 0);
+  const auto is_verdict =
+      AllOf(StartsWith(absl::StrCat("FAILED_PRECONDITION: operation ", number, ": rank ")),
+            HasSubstr(absl::StrCat("called ", difference.usual_words)),
+            HasSubstr(absl::StrCat("rank ", deviator, " called ", difference.other_words)));
   for (int r = 0; r < world; ++r) {
     SCOPED_TRACE(::testing::Message() << "rank " << r);
     std::vector<std::string> lines = absl::StrSplit(texts[r], '\n');
@@ -181,9 +194,9 @@ std::vector<Parameters> All() {
   std::vector<Parameters> all;
   for (const Difference& difference : Differences()) {
     for (int world : {2, 3, 5}) {
-      for (auto transports :
-           {UcxOptions::Transports::kSharedMemory, UcxOptions::Transports::kTcp}) {
-        all.push_back({difference, world, transports});
+      for (Carrier carrier :
+           {Carrier::kSharedMemory, Carrier::kMessagesInSharedMemory, Carrier::kMessagesOverTcp}) {
+        all.push_back({difference, world, carrier});
       }
     }
   }
