@@ -4,7 +4,7 @@
 //
 // Only values that all ranks share go in, so all ranks come to the same figures. They rank the
 // algorithms against each other; as predictions of time they are rough, and they are for a core a
-// rank (docs/decisions/0009 has them beside measured times).
+// rank (docs/decisions/0010 has them beside measured times).
 #ifndef RINGZERO_COLLECTIVES_COST_MODEL_H_
 #define RINGZERO_COLLECTIVES_COST_MODEL_H_
 
