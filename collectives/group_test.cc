@@ -164,5 +164,26 @@ TEST(GroupTest, FailureEndsTheGroup) {
   EXPECT_THAT(operation.Wait(), StatusIs(absl::StatusCode::kAborted, "rank 1 was lost"));
 }
 
+// Of one length in all: without this the sums of one rank would meet others of another.
+TEST(GroupTest, PacksOfOtherMembersAreDifferentCalls) {
+  SimJob job(3, {}, {});
+  std::vector<float> data(30);
+  ASSERT_THAT(job.Run(1,
+                      [&](int r, int) {
+                        Call calls[2];
+                        for (int i : {0, 1}) {
+                          calls[i].collective = Collective::kAllReduce;
+                          calls[i].count = (r == 2) == (i == 0) ? 20 : 10;
+                          calls[i].send = calls[i].recv =
+                              data.data() + (i == 0 ? 0 : calls[0].count);
+                        }
+                        return job.comm(r).StartGroup(calls);
+                      }),
+              IsOk());
+  for (const absl::Status& result : job.results()) {
+    EXPECT_THAT(result, StatusIs(absl::StatusCode::kFailedPrecondition, HasSubstr("hash")));
+  }
+}
+
 }  // namespace
 }  // namespace rz
