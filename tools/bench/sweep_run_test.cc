@@ -153,13 +153,16 @@ TEST_F(SweepRunTest, EverySamplingMeasures) {
   config_.operations = {BenchOperation::kAllReduce};
   for (Sampling sampling : {Sampling::kPlain, Sampling::kEach, Sampling::kFresh}) {
     config_.plan.sampling = sampling;
-    for (const ResultRow& row : Run(subject_.get())->rows()) {
+    const auto run = Run(subject_.get());
+    EXPECT_THAT(run->rows(), SizeIs(5));
+    for (const ResultRow& row : run->rows()) {
       EXPECT_EQ(row.out_of_place->iterations, 3);
       EXPECT_GT(row.out_of_place->time_us, 0);
     }
   }
   config_.plan.sampling = Sampling::kBatches;
-  for (const ResultRow& row : Run(subject_.get())->rows()) {
+  const auto run = Run(subject_.get());
+  for (const ResultRow& row : run->rows()) {
     EXPECT_EQ(row.out_of_place->time_us, row.out_of_place->samples_us.p50);
   }
 }
