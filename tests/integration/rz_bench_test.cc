@@ -130,7 +130,9 @@ TEST(RzBenchTest, FreshInputsPercentilesAndBatchesAreMeasured) {
                                               {"-C", "1", "-S", "1", "-M", "1"},
                                               {"--transport", "tcp"},
                                               {"--bind", "core"},
-                                              {"--link", "messages"}}) {
+                                              {"--link", "messages"},
+                                              {"-R", "1"},
+                                              {"-R", "1", "--transport", "tcp"}}) {
     std::vector<std::string> arguments = {"all_gather", "-np", "2",  "-b", "1K",
                                           "-e",         "1K",  "-n", "10"};
     arguments.insert(arguments.end(), how.begin(), how.end());

@@ -96,7 +96,7 @@ void BenchFlags::DeclareShape(FlagSet* flags) {
   flags->Int("unalign", &values_.unalign, {0, kMaxUnalign},
              "index of the buffers' first element: not at a page's begin", {"u"});
   flags->Int("local_register", &registration_, {0, 2},
-             "buffers: 0 private memory, 1 from rz_mem_alloc", {"R"});
+             "buffers: 0 private memory, 1 memory that the ranks of a host share", {"R"});
 }
 
 void BenchFlags::DeclareMethod(FlagSet* flags) {
@@ -250,7 +250,6 @@ absl::StatusOr<BenchConfig> BenchFlags::Read(const FlagSet& flags,
         "-R 2 means nothing here (windows of GPU memory); -R 1 registers buffers");
   }
   config.registration = static_cast<Registration>(registration_);
-  RZ_RETURN_IF_ERROR(AllocateBuffer(0, config.registration).status());
   config.plan.average = static_cast<RankAverage>(average_);
   config.numeric_mode = *ParseNumericMode(numeric_mode_);
   config.counts = counts_ == "even"   ? CountPattern::kEven

@@ -92,7 +92,6 @@ class BenchFlags {
   //   InvalidArgument  flags that do not go together, a flag of nccl-tests that means nothing here,
   //                    no reduction of that op and dtype, an unknown algorithm; the message names
   //                    the flag
-  //   Unimplemented    -R 1, which this build cannot give
   absl::StatusOr<BenchConfig> Read(const FlagSet& flags,
                                    const std::string& environment_algorithms) const;
 

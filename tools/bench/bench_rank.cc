@@ -95,9 +95,14 @@ int64_t LargestSize(const BenchConfig& config) {
   return *std::max_element(config.sizes.begin(), config.sizes.end());
 }
 
+std::string BuffersInWords(const BenchConfig& config, bool all_shared) {
+  if (config.registration == Registration::kPlain) return "private";
+  return all_shared ? "registered" : "registered, but private: the ranks cannot share them";
+}
+
 // The lines between a table's first and its columns.
 std::vector<std::string> Preface(const BenchConfig& config, const Ranks& ranks,
-                                 const std::vector<std::string>& rank_lines) {
+                                 const std::vector<std::string>& rank_lines, bool all_shared) {
   const MeasurementPlan& plan = config.plan;
   const bool factor = config.sweep.step_factor > 1;
   const std::string step =
@@ -112,8 +117,7 @@ std::vector<std::string> Preface(const BenchConfig& config, const Ranks& ranks,
                    " graph: 0 unalign: ", config.unalign),
       absl::StrCat("# numeric ", std::string(NameOf(config.numeric_mode)), ", algorithms ",
                    config.algorithms.empty() ? "chosen for each size" : config.algorithms,
-                   ", buffers ",
-                   config.registration == Registration::kPlain ? "private" : "registered",
+                   ", buffers ", BuffersInWords(config, all_shared),
                    plan.sampling == Sampling::kFresh ? ", inputs rewritten before each call" : ""),
       absl::StrCat("# transport ", ranks.job->transport()->Description(), ", memory ",
                    ranks.communicator->shares_memory() ? "shared by all ranks" : "not shared"),
@@ -213,15 +217,17 @@ absl::StatusOr<int64_t> RunSweep(const BenchConfig& config, const Ranks& ranks, 
   RunDescription description = Describe(config, ranks);
   RZ_ASSIGN_OR_RETURN(const std::string mine, Settle(config, *ranks.exchange));
   RZ_ASSIGN_OR_RETURN(description.ranks, ranks.exchange->GatherText(mine));
-  RZ_ASSIGN_OR_RETURN(CallMemory memory, CallMemory::Create(LargestSize(config), config.aggregate,
-                                                            config.unalign, config.registration));
+  RZ_ASSIGN_OR_RETURN(CallMemory memory,
+                      CallMemory::Create(ranks.communicator, LargestSize(config), config.aggregate,
+                                         config.unalign, config.registration));
   SweepRun run(&config, subject, ranks.exchange, &memory, [first](const std::string& line) {
     if (first) PrintLine(line);
   });
   if (first) {
     PrintLine(absl::StrCat("# rz_bench version ", std::string(kToolsVersion), " (ringzero)"));
   }
-  RZ_RETURN_IF_ERROR(run.Run(Preface(config, ranks, description.ranks)));
+  RZ_ASSIGN_OR_RETURN(const int64_t private_ranks, ranks.exchange->Sum(memory.is_shared() ? 0 : 1));
+  RZ_RETURN_IF_ERROR(run.Run(Preface(config, ranks, description.ranks, private_ranks == 0)));
   description.end_time = TimeOfDay();
   if (config.report_memory) RZ_RETURN_IF_ERROR(PrintMemory(ranks, first));
   if (first) RZ_RETURN_IF_ERROR(WriteFiles(config, description, run.rows()));

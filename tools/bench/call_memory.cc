@@ -27,13 +27,14 @@ uint64_t SeedOf(uint64_t seed, int64_t operation) {
 
 }  // namespace
 
-absl::StatusOr<CallMemory> CallMemory::Create(int64_t max_bytes, int64_t aggregate, int64_t unalign,
+absl::StatusOr<CallMemory> CallMemory::Create(Communicator* communicator, int64_t max_bytes,
+                                              int64_t aggregate, int64_t unalign,
                                               Registration registration) {
   const size_t bytes =
       static_cast<size_t>(aggregate) *
       StrideOf(static_cast<size_t>(max_bytes), static_cast<size_t>(unalign) * kLargestElement);
-  RZ_ASSIGN_OR_RETURN(Buffer send, AllocateBuffer(bytes, registration));
-  RZ_ASSIGN_OR_RETURN(Buffer recv, AllocateBuffer(bytes, registration));
+  RZ_ASSIGN_OR_RETURN(BenchBuffer send, BenchBuffer::Allocate(communicator, bytes, registration));
+  RZ_ASSIGN_OR_RETURN(BenchBuffer recv, BenchBuffer::Allocate(communicator, bytes, registration));
   return CallMemory(std::move(send), std::move(recv));
 }
 

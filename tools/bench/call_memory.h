@@ -7,9 +7,9 @@
 #include <optional>
 
 #include "absl/status/statusor.h"
+#include "collectives/communicator.h"
 #include "runtime/base/dtype.h"
 #include "runtime/base/types.h"
-#include "runtime/memory/memory.h"
 #include "tools/bench/bench_buffer.h"
 #include "tools/bench/call_shape.h"
 #include "tools/bench/subject.h"
@@ -33,13 +33,18 @@ class CallMemory {
  public:
   // For calls of up to `max_bytes` a buffer in groups of up to `aggregate`, up to `unalign`
   // elements behind an aligned address.
-  //   Unimplemented, ResourceExhausted  as AllocateBuffer
-  static absl::StatusOr<CallMemory> Create(int64_t max_bytes, int64_t aggregate, int64_t unalign,
+  // The communicator, whose calls they are, outlives this.
+  //   ResourceExhausted  as BenchBuffer::Allocate
+  static absl::StatusOr<CallMemory> Create(Communicator* communicator, int64_t max_bytes,
+                                           int64_t aggregate, int64_t unalign,
                                            Registration registration);
 
   // What is to run. Good until the next Prepare.
   const MeasuredCall& Prepare(const CallRequest& request);
   const CallShape& shape() const { return shape_; }
+
+  // Other ranks reach it.
+  bool is_shared() const { return send_.is_shared() && recv_.is_shared(); }
 
   // Of the prepared call. Fills the inputs, and what is to be written with something else.
   void FillInputs(uint64_t seed);
@@ -52,7 +57,7 @@ class CallMemory {
   void RewriteInputs();
 
  private:
-  CallMemory(Buffer send, Buffer recv) : send_(std::move(send)), recv_(std::move(recv)) {}
+  CallMemory(BenchBuffer send, BenchBuffer recv) : send_(std::move(send)), recv_(std::move(recv)) {}
 
   size_t Bytes(int64_t elements) const;
   // From one operation of the group to the next.
@@ -61,8 +66,8 @@ class CallMemory {
   std::byte* Written(int64_t i) const;
   size_t WrittenBytes() const;
 
-  Buffer send_;
-  Buffer recv_;
+  BenchBuffer send_;
+  BenchBuffer recv_;
   CallRequest request_;
   CallShape shape_;
   TestData data_{DType::kFloat32, std::nullopt, 1};

@@ -105,8 +105,9 @@ class SweepRunTest : public ::testing::Test {
 
   std::unique_ptr<SweepRun> Run(Subject* subject) {
     exchange_ = std::make_unique<RankExchange>(control_.get());
-    memory_ = std::make_unique<CallMemory>(*CallMemory::Create(
-        config_.sizes.back(), config_.aggregate, config_.unalign, Registration::kPlain));
+    memory_ = std::make_unique<CallMemory>(
+        *CallMemory::Create(communicator_.get(), config_.sizes.back(), config_.aggregate,
+                            config_.unalign, config_.registration));
     auto run = std::make_unique<SweepRun>(
         &config_, subject, exchange_.get(), memory_.get(),
         [this](const std::string& line) { absl::StrAppend(&output_, line, "\n"); });
@@ -144,6 +145,7 @@ TEST_F(SweepRunTest, EveryOperationIsRightAtEverySize) {
 TEST_F(SweepRunTest, GroupsUnalignedBuffersAndEveryKindAreRight) {
   config_.aggregate = 3;
   config_.unalign = 1;
+  config_.registration = Registration::kRegistered;
   config_.dtypes.assign(std::begin(kAllDTypes), std::end(kAllDTypes));
   config_.ops.assign(std::begin(kAllReduceOps), std::end(kAllReduceOps));
   EXPECT_EQ(Run(subject_.get())->wrong(), 0);
