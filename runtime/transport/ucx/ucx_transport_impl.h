@@ -1,5 +1,5 @@
-// The class behind CreateUcxTransport. ucx_transport.cc has the life of an operation, ucx_ending.cc
-// how peers go: death, leaving, abort.
+// The class behind CreateUcxTransport. ucx_transport.cc has the life of an operation, ucx_waiting.cc
+// how a rank waits, ucx_ending.cc how peers go: death, leaving, abort.
 #ifndef RINGZERO_RUNTIME_TRANSPORT_UCX_UCX_TRANSPORT_IMPL_H_
 #define RINGZERO_RUNTIME_TRANSPORT_UCX_UCX_TRANSPORT_IMPL_H_
 
