@@ -197,7 +197,7 @@ TEST(RzBenchTest, PeersAreMeasuredInTurn) {
       AllOf(HasSubstr("# openmpi: left out, there is no "), HasSubstr("tools/setup"),
             HasSubstr("# all_reduce, float sum, in place"),
             HasSubstr("# all_to_all_v: no peer has it"), HasSubstr("# best peer / ringzero")));
-  EXPECT_THAT(Lines(Contents(csv)), SizeIs(1 + 2 * 2 * 2));
+  EXPECT_THAT(Lines(Contents(csv)), SizeIs(1 + 3 * 2 * 2));
   EXPECT_THAT(Contents(html), HasSubstr("gloo"));
 }
 

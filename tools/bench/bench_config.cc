@@ -237,6 +237,7 @@ absl::StatusOr<BenchConfig> BenchFlags::Read(const FlagSet& flags,
   BenchConfig config = values_;
   RZ_ASSIGN_OR_RETURN(config.operations, ParseOperations(flags.positional()));
   RZ_ASSIGN_OR_RETURN(config.sizes, sizes_.empty() ? SizesOf(config.sweep) : ParseSizes(sizes_));
+  config.share_memory = link_ == "auto" && config.transport != "tcp";
   config.columns.cpu_time = config.plan.cpu_time = cpu_time_ == 1;
   config.columns.timestamps = timestamps_ == 1;
   config.columns.per_iteration = per_iteration_ == 1;
@@ -250,6 +251,7 @@ absl::StatusOr<BenchConfig> BenchFlags::Read(const FlagSet& flags,
         "-R 2 means nothing here (windows of GPU memory); -R 1 registers buffers");
   }
   config.registration = static_cast<Registration>(registration_);
+  config.registered_beside = !flags.WasSet("local_register") && config.share_memory;
   config.plan.average = static_cast<RankAverage>(average_);
   config.numeric_mode = *ParseNumericMode(numeric_mode_);
   config.counts = counts_ == "even"   ? CountPattern::kEven
@@ -258,7 +260,6 @@ absl::StatusOr<BenchConfig> BenchFlags::Read(const FlagSet& flags,
   config.binding = binding_ == "auto"   ? Binding::kAuto
                    : binding_ == "core" ? Binding::kCore
                                         : Binding::kNone;
-  config.share_memory = link_ == "auto" && config.transport != "tcp";
   if (!flags.WasSet("algo")) config.algorithms = environment_algorithms;
   RZ_RETURN_IF_ERROR(ParseAlgorithms(config.algorithms, config.numeric_mode).status());
   const bool writes =

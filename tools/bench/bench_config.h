@@ -52,6 +52,7 @@ struct BenchConfig {
   int64_t checks = 1;
   int64_t unalign = 0;
   Registration registration = Registration::kPlain;
+  bool registered_beside = true;  // -R was not given: --against shows both
   CountPattern counts = CountPattern::kHalf;
   Binding binding = Binding::kAuto;
   NumericMode numeric_mode = NumericMode::kDeterministic;

@@ -132,6 +132,13 @@ TEST(BenchConfigTest, MemoryIsSharedUnlessMessagesAreAskedFor) {
   EXPECT_FALSE(Config({"all", "--transport", "tcp"}).share_memory);
 }
 
+TEST(BenchConfigTest, AComparisonShowsRegisteredBuffersBesideUnlessOneKindIsAskedFor) {
+  EXPECT_TRUE(Config({"all"}).registered_beside);
+  EXPECT_FALSE(Config({"all", "-R", "0"}).registered_beside);
+  EXPECT_FALSE(Config({"all", "-R", "1"}).registered_beside);
+  EXPECT_FALSE(Config({"all", "--transport", "tcp"}).registered_beside);
+}
+
 TEST(BenchConfigTest, RanksThatAreToldOtherThingsDoNotAgree) {
   BenchConfig one = Config({"all"}), other = one;
   EXPECT_EQ(one.AgreementHash(), other.AgreementHash());

@@ -63,6 +63,9 @@ std::vector<Look> LooksOf(const PlotChart& chart) {
       case PlotStyle::kOwnInPlace:
         looks.push_back({kOwnColour, "7 4", 1, 2});
         break;
+      case PlotStyle::kOwnBeside:
+        looks.push_back({kOwnColour, "7 4", 1, 2});
+        break;
       case PlotStyle::kPeer:
         looks.push_back({next, "", 2, 1.8});
         ++peer;

@@ -18,6 +18,7 @@ namespace rz {
 enum class PlotStyle : uint8_t {
   kOwn,          // ringzero with separate buffers, or the only placement
   kOwnInPlace,   // likewise in place
+  kOwnBeside,    // ringzero in another way
   kPeer,         // colours in turn
   kPeerDefault,  // dotted, in the colour of the peer before it
   kLimit,

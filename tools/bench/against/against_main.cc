@@ -30,7 +30,7 @@ void PrintLine(const std::string& line) {
 }
 
 // The flags that say how ringzero is run.
-std::vector<std::string> OwnFlags(const BenchConfig& config) {
+std::vector<std::string> OwnFlags(const BenchConfig& config, Registration registration) {
   std::vector<std::string> flags = {
       "--numeric",
       std::string(NameOf(config.numeric_mode)),
@@ -39,7 +39,7 @@ std::vector<std::string> OwnFlags(const BenchConfig& config) {
       "--transport",
       config.transport,
       "-R",
-      absl::StrCat(static_cast<int>(config.registration)),
+      absl::StrCat(static_cast<int>(registration)),
       "-c",
       absl::StrCat(config.checks),
       "--bind",
@@ -50,13 +50,19 @@ std::vector<std::string> OwnFlags(const BenchConfig& config) {
   return flags;
 }
 
-std::string OwnSetting(const BenchConfig& config, bool bound) {
-  return absl::StrCat(
-      config.registration == Registration::kPlain ? "private buffers" : "registered buffers", ", ",
-      std::string(NameOf(config.numeric_mode)), ", transport ", config.transport,
-      config.share_memory ? "" : ", messages alone",
-      config.algorithms.empty() ? "" : absl::StrCat(", ", config.algorithms),
-      bound ? ", bound" : "");
+OwnSetting OwnWith(const BenchConfig& config, const std::string& self, bool bound,
+                   const std::string& name, Registration registration) {
+  OwnSetting own;
+  own.name = name;
+  own.description =
+      absl::StrCat(registration == Registration::kPlain ? "private buffers" : "registered buffers",
+                   ", ", std::string(NameOf(config.numeric_mode)), ", transport ", config.transport,
+                   config.share_memory ? "" : ", messages alone",
+                   config.algorithms.empty() ? "" : absl::StrCat(", ", config.algorithms),
+                   bound ? ", bound" : "");
+  own.command = {self};
+  for (std::string& flag : OwnFlags(config, registration)) own.command.push_back(std::move(flag));
+  return own;
 }
 
 AgainstPlan PlanOf(const BenchConfig& config, const std::string& self) {
@@ -73,10 +79,11 @@ AgainstPlan PlanOf(const BenchConfig& config, const std::string& self) {
   plan.place.ranks = config.ranks == 0 ? 2 : static_cast<int>(config.ranks);
   plan.place.processors = static_cast<int>(AllowedProcessors().size());
   plan.place.root_user = geteuid() == 0;
-  plan.own_command = {self};
-  for (std::string& flag : OwnFlags(config)) plan.own_command.push_back(std::move(flag));
-  plan.own_setting = OwnSetting(
-      config, config.binding != Binding::kNone && plan.place.ranks <= plan.place.processors);
+  const bool bound = config.binding != Binding::kNone && plan.place.ranks <= plan.place.processors;
+  plan.own = {OwnWith(config, self, bound, "ringzero", config.registration)};
+  if (config.registered_beside) {
+    plan.own.push_back(OwnWith(config, self, bound, "registered", Registration::kRegistered));
+  }
   return plan;
 }
 
@@ -98,8 +105,9 @@ std::vector<std::string> Head(const AgainstPlan& plan) {
 
 PlotStyle StyleOf(const Contender& contender, size_t index) {
   if (index == 0) return PlotStyle::kOwn;
+  if (contender.kind == ContenderKind::kOwn) return PlotStyle::kOwnBeside;
   if (contender.name == kLimitName) return PlotStyle::kLimit;
-  return contender.is_rival ? PlotStyle::kPeer : PlotStyle::kPeerDefault;
+  return contender.kind == ContenderKind::kRival ? PlotStyle::kPeer : PlotStyle::kPeerDefault;
 }
 
 // A chart for each operation and placement.

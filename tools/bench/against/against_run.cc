@@ -25,8 +25,6 @@ namespace {
 // A run lasts seconds; one that hangs does not keep the others waiting for ever.
 constexpr absl::Duration kRunTimeout = absl::Minutes(10);
 
-constexpr size_t kOwn = 0;
-constexpr size_t kLimit = 1;  // where it is measured
 constexpr char kOutOfTheBox[] = "-default";
 
 // A file in a folder of its own, both gone with this object.
@@ -51,15 +49,19 @@ class TemporaryFile {
 };
 
 std::vector<Contender> ContendersOf(const AgainstPlan& plan) {
-  std::vector<Contender> contenders = {{"ringzero", false, {plan.own_setting}}};
+  std::vector<Contender> contenders;
+  for (const OwnSetting& own : plan.own) {
+    contenders.push_back({own.name, ContenderKind::kOwn, {own.description}});
+  }
   if (plan.limit) {
-    contenders.push_back({kLimitName, false, {"each rank moves the bytes in its own memory"}});
+    contenders.push_back(
+        {kLimitName, ContenderKind::kReference, {"each rank moves the bytes in its own memory"}});
   }
   for (PeerLibrary peer : plan.peers) {
     const std::string name(NameOf(peer));
-    contenders.push_back({name, true, {}});
+    contenders.push_back({name, ContenderKind::kRival, {}});
     if (plan.out_of_the_box) {
-      contenders.push_back({absl::StrCat(name, kOutOfTheBox), false, {}});
+      contenders.push_back({absl::StrCat(name, kOutOfTheBox), ContenderKind::kReference, {}});
     }
   }
   return contenders;
@@ -120,7 +122,8 @@ absl::Status AgainstRun::Run() {
 }
 
 std::vector<AgainstRun::Entry> AgainstRun::EntriesFor(BenchOperation operation) {
-  std::vector<Entry> entries = {Entry()};
+  std::vector<Entry> entries(plan_.own.size());
+  for (size_t i = 0; i < entries.size(); ++i) entries[i].contender = i;
   for (PeerLibrary peer : plan_.peers) {
     if (!HasOperation(peer, operation)) continue;
     for (PeerSetting& setting : SettingsOf(peer, operation, plan_.place, plan_.out_of_the_box)) {
@@ -136,15 +139,15 @@ std::vector<AgainstRun::Entry> AgainstRun::EntriesFor(BenchOperation operation) 
 
 absl::Status AgainstRun::RunOperation(BenchOperation operation) {
   std::vector<Entry> entries = EntriesFor(operation);
-  if (entries.size() == 1) {
+  if (entries.size() == plan_.own.size()) {
     print_(absl::StrCat("# ", std::string(NameOf(operation)), ": no peer has it"));
     return absl::OkStatus();
   }
   for (int round = 0; round < plan_.rounds; ++round) {
     for (size_t i = 0; i < entries.size(); ++i) {
       Entry& entry = entries[(i + static_cast<size_t>(round)) % entries.size()];
-      if (entry.contender == kOwn) {
-        RZ_RETURN_IF_ERROR(RunOwn(operation, round));
+      if (entry.contender < plan_.own.size()) {
+        RZ_RETURN_IF_ERROR(RunOwn(entry.contender, operation, round));
         continue;
       }
       if (entry.failed) continue;
@@ -163,15 +166,16 @@ absl::Status AgainstRun::RunOperation(BenchOperation operation) {
   return absl::OkStatus();
 }
 
-absl::Status AgainstRun::RunOwn(BenchOperation operation, int round) {
+absl::Status AgainstRun::RunOwn(size_t own, BenchOperation operation, int round) {
   const TemporaryFile file;
   if (!file.ok()) return absl::UnavailableError("no temporary folder can be made");
-  std::vector<std::string> command = plan_.own_command;
+  std::vector<std::string> command = plan_.own[own].command;
   command.insert(command.end(),
                  {std::string(NameOf(operation)), "-np", absl::StrCat(plan_.place.ranks), "--sizes",
                   absl::StrJoin(plan_.sizes, ","), "--budget", absl::FormatDuration(plan_.budget),
                   plan_.fresh ? "--fresh" : "--batches", "--json", file.path()});
-  if (plan_.limit) command.emplace_back("--limit");
+  const bool limit = plan_.limit && own == 0;
+  if (limit) command.emplace_back("--limit");
   RZ_RETURN_IF_ERROR(runner_(command, {}, kRunTimeout).status());
   std::ifstream stream(file.path());
   const std::string json((std::istreambuf_iterator<char>(stream)),
@@ -182,9 +186,9 @@ absl::Status AgainstRun::RunOwn(BenchOperation operation, int round) {
       const std::optional<HalfResult>& half = in_place ? row.in_place : row.out_of_place;
       if (!half.has_value()) continue;
       const ComparedPoint point = {operation, in_place, row.size_bytes};
-      comparison_.Add(kOwn, 0, round, point, half->time_us);
-      if (plan_.limit && row.limit_us) {
-        comparison_.Add(kLimit, 0, round, point, *row.limit_us);
+      comparison_.Add(own, 0, round, point, half->time_us);
+      if (limit && row.limit_us) {
+        comparison_.Add(plan_.own.size(), 0, round, point, *row.limit_us);
       }
     }
   }

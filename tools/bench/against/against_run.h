@@ -20,6 +20,13 @@ namespace rz {
 // The contender that stands for what moving the bytes costs (`--limit`).
 inline constexpr char kLimitName[] = "limit";
 
+struct OwnSetting {
+  std::string name;
+  std::string description;
+  // This program and the flags that say how ringzero is to run (not what, nor how it is measured).
+  std::vector<std::string> command;
+};
+
 struct AgainstPlan {
   std::vector<BenchOperation> operations;
   std::vector<int64_t> sizes;  // as asked for
@@ -31,9 +38,8 @@ struct AgainstPlan {
   bool limit = false;  // beside the peers
   PeerPlace place;
 
-  // This program and the flags that say how ringzero is to run (not what, nor how it is measured).
-  std::vector<std::string> own_command;
-  std::string own_setting;  // the same in words
+  // Ways to run ringzero, at least one; the others are compared with the first.
+  std::vector<OwnSetting> own;
 };
 
 // `sizes` as every contender can have them: ascending multiples of 4 bytes a rank.
@@ -61,13 +67,13 @@ class AgainstRun {
   struct Entry {
     size_t contender = 0;
     size_t setting = 0;
-    PeerSetting peer;  // of contender > 0
+    PeerSetting peer;  // of contenders that are not ours
     bool failed = false;
   };
 
   absl::Status FindPeers();
   absl::Status RunOperation(BenchOperation operation);
-  absl::Status RunOwn(BenchOperation operation, int round);
+  absl::Status RunOwn(size_t own, BenchOperation operation, int round);
   absl::Status RunPeer(const Entry& entry, BenchOperation operation, int round);
   std::vector<Entry> EntriesFor(BenchOperation operation);
   size_t ContenderOf(const PeerSetting& setting) const;

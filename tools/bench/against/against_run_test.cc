@@ -30,8 +30,7 @@ class AgainstRunTest : public ::testing::Test {
     plan_.peers = {PeerLibrary::kOpenMpi, PeerLibrary::kGloo};
     plan_.budget = absl::Milliseconds(1);
     plan_.place = {.folder = ::testing::TempDir(), .ranks = 2, .processors = 2};
-    plan_.own_command = {"rz_bench"};
-    plan_.own_setting = "plain";
+    plan_.own = {{"ringzero", "plain", {"rz_bench"}}};
     for (const char* name : {"openmpi", "gloo"}) Touch(name);
   }
 
@@ -120,6 +119,18 @@ TEST_F(AgainstRunTest, OutOfTheBoxIsShownButNotTheBest) {
   ASSERT_OK(Run());
   EXPECT_THAT(output_, HasSubstr("openmpi-default"));
   EXPECT_THAT(output_, Not(HasSubstr("  openmpi-default\n")));
+}
+
+TEST_F(AgainstRunTest, EveryWayToRunRingzeroHasItsColumn) {
+  plan_.own.push_back({"registered", "on shared memory", {"rz_bench", "-R", "1"}});
+  plan_.limit = true;
+  ASSERT_OK(Run());
+  EXPECT_EQ(commands_.size(), 15);
+  EXPECT_EQ(commands_[1][2], "1");
+  EXPECT_NE(commands_[1].back(), "--limit");  // once is enough
+  EXPECT_THAT(output_, AllOf(HasSubstr("# best peer / ringzero: mean 2.50"),
+                             HasSubstr("# best peer / registered: mean 2.50"),
+                             HasSubstr("# registered a: on shared memory")));
 }
 
 TEST_F(AgainstRunTest, TheLimitIsShownButNoPeer) {

@@ -61,6 +61,30 @@ std::string RowOf(const Comparison& comparison, const ComparedPoint& point) {
   return absl::StrCat(row, "  ", any ? contenders[best].name : "N/A");
 }
 
+// How the best rivals stand to `own`; "" where none was measured.
+std::string SummaryOf(const Comparison& comparison, size_t own,
+                      const std::vector<ComparedPoint>& points) {
+  double logarithms = 0, least = 0;
+  int64_t least_at = 0;
+  int compared = 0;
+  for (const ComparedPoint& point : points) {
+    size_t rival = 0;
+    const std::optional<ComparedTime> best = comparison.Best(point, &rival);
+    const std::optional<ComparedTime> ours = comparison.At(own, point);
+    if (!best.has_value() || !ours.has_value()) continue;
+    const double ratio = best->ratio / ours->ratio;
+    logarithms += std::log(ratio);
+    if (compared++ == 0 || ratio < least) {
+      least = ratio;
+      least_at = point.size;
+    }
+  }
+  if (compared == 0) return "";
+  return absl::StrFormat("# best peer / %s: mean %.2f, least %.2f at %d B\n",
+                         comparison.contenders()[own].name, std::exp(logarithms / compared), least,
+                         least_at);
+}
+
 }  // namespace
 
 double Median(std::vector<double> values) {
@@ -112,7 +136,7 @@ std::optional<ComparedTime> Comparison::At(size_t contender, const ComparedPoint
 std::optional<ComparedTime> Comparison::Best(const ComparedPoint& point, size_t* contender) const {
   std::optional<ComparedTime> best;
   for (size_t i = 1; i < contenders_.size(); ++i) {
-    if (!contenders_[i].is_rival) continue;
+    if (contenders_[i].kind != ContenderKind::kRival) continue;
     const std::optional<ComparedTime> time = At(i, point);
     if (!time.has_value() || (best.has_value() && time->time_us >= best->time_us)) continue;
     best = time;
@@ -130,31 +154,21 @@ std::vector<ComparedPoint> Comparison::Points() const {
 }
 
 std::string ComparisonTable(const Comparison& comparison, BenchOperation operation, bool in_place) {
+  std::vector<ComparedPoint> points;
   std::vector<std::string> rows;
-  double logarithms = 0, least = 0;
-  int64_t least_at = 0;
-  int compared = 0;
   for (const ComparedPoint& point : comparison.Points()) {
     if (point.operation != operation || point.in_place != in_place) continue;
     if (!comparison.At(0, point).has_value()) continue;
+    points.push_back(point);
     rows.push_back(RowOf(comparison, point));
-    size_t contender = 0;
-    const std::optional<ComparedTime> best = comparison.Best(point, &contender);
-    if (!best.has_value()) continue;
-    logarithms += std::log(best->ratio);
-    if (compared++ == 0 || best->ratio < least) {
-      least = best->ratio;
-      least_at = point.size;
-    }
   }
   if (rows.empty()) return "";
   std::string table =
-      absl::StrCat(TitleOf(operation, in_place), ": us a call, and times ", "the first column\n",
+      absl::StrCat(TitleOf(operation, in_place), ": us a call, and times the first column\n",
                    HeaderOf(comparison), "\n", absl::StrJoin(rows, "\n"), "\n");
-  if (compared > 0) {
-    absl::StrAppend(&table, absl::StrFormat("# best peer / %s: mean %.2f, least %.2f at %d B\n",
-                                            comparison.contenders()[0].name,
-                                            std::exp(logarithms / compared), least, least_at));
+  for (size_t i = 0; i < comparison.contenders().size(); ++i) {
+    if (comparison.contenders()[i].kind != ContenderKind::kOwn) continue;
+    absl::StrAppend(&table, SummaryOf(comparison, i, points));
   }
   return table;
 }

@@ -23,10 +23,15 @@ struct ComparedPoint {
   friend auto operator<=>(const ComparedPoint&, const ComparedPoint&) = default;
 };
 
+enum class ContenderKind : uint8_t {
+  kOwn,        // ringzero, in one way or another; the first of all contenders is one
+  kRival,      // counts when the fastest is looked for
+  kReference,  // does not: the limit, settings nobody should use
+};
+
 struct Contender {
   std::string name;
-  // Counts when the fastest is looked for (a setting nobody should use does not).
-  bool is_rival = true;
+  ContenderKind kind = ContenderKind::kRival;
   std::vector<std::string> settings;  // the ways it was run; the fastest one counts
 };
 
@@ -78,7 +83,8 @@ double Median(std::vector<double> values);
 
 // A table of one operation and placement, "" where nothing of it was measured: for each size the
 // first contender's time, and of each other one its time, its ratio, and the letter of the setting
-// that was fastest. The last line has the geometric mean and the least of the best rivals' ratios.
+// that was fastest. The last lines have, for each of ours,
+// the geometric mean and the least of the best rival's time over its.
 std::string ComparisonTable(const Comparison& comparison, BenchOperation operation, bool in_place);
 
 // What the letters stand for: a comment line for each setting of each contender.

@@ -19,9 +19,9 @@ constexpr ComparedPoint kSmall = {BenchOperation::kAllReduce, false, 8};
 constexpr ComparedPoint kLarge = {BenchOperation::kAllReduce, false, 1 << 20};
 
 Comparison Some() {
-  Comparison comparison({{"ringzero", true, {"as it is"}},
-                         {"fast", true, {"one", "two"}},
-                         {"slow-default", false, {"out of the box"}}});
+  Comparison comparison({{"ringzero", ContenderKind::kOwn, {"as it is"}},
+                         {"fast", ContenderKind::kRival, {"one", "two"}},
+                         {"slow-default", ContenderKind::kReference, {"out of the box"}}});
   // The machine is twice as slow in round 1.
   for (int round : {0, 1, 2}) {
     const double slow = round == 1 ? 2 : 1;
@@ -70,6 +70,18 @@ TEST(ComparisonTest, TheTableSaysWhoWasBestAndWhereWeAreWeakest) {
   EXPECT_EQ(lines[4], "# best peer / ringzero: mean 1.50, least 0.90 at 1048576 B");
   EXPECT_EQ(ComparisonTable(Some(), BenchOperation::kAllReduce, true), "");
   EXPECT_EQ(ComparisonTable(Some(), BenchOperation::kReduce, false), "");
+}
+
+TEST(ComparisonTest, EachOfOursIsSummedUp) {
+  Comparison comparison({{"ringzero", ContenderKind::kOwn, {"plain"}},
+                         {"registered", ContenderKind::kOwn, {"registered"}},
+                         {"peer", ContenderKind::kRival, {"best"}}});
+  comparison.Add(0, 0, 0, kSmall, 10);
+  comparison.Add(1, 0, 0, kSmall, 5);
+  comparison.Add(2, 0, 0, kSmall, 20);
+  EXPECT_THAT(ComparisonTable(comparison, BenchOperation::kAllReduce, false),
+              AllOf(HasSubstr("# best peer / ringzero: mean 2.00, least 2.00 at 8 B\n"),
+                    HasSubstr("# best peer / registered: mean 4.00, least 4.00 at 8 B\n")));
 }
 
 TEST(ComparisonTest, ColumnsStandBelowTheirNames) {
