@@ -139,6 +139,10 @@ std::string_view Selector::WhyNotChosen(const AlgorithmTraits& traits,
   if (traits.footprint == Footprint::kWorldSquared && request.tile_chunk > 0) {
     return "it sends more than the least bytes, and a call in tiles is about bytes";
   }
+  if (traits.unsliced && link_ == LinkKind::kNetwork &&
+      BlockElements(traits, request) > SliceElements(traits, request.dtype)) {
+    return "it cannot be cut into slices, and a network carries large messages slowly";
+  }
   return WhyNot(traits, request);
 }
 

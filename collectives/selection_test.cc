@@ -117,6 +117,19 @@ TEST(SelectionTest, SmallCallsTakeFewMessagesLargeOnesFewBytes) {
             Algorithm::kBruck);
 }
 
+TEST(SelectionTest, OverANetworkLargeBlocksGoInSlices) {
+  const Selector selector = Make(2, "", NumericMode::kFast, LinkKind::kNetwork);
+  for (Collective collective : {Collective::kAllGather, Collective::kAllReduce}) {
+    Request request = {.collective = collective, .mode = NumericMode::kFast};
+    for (int64_t count : {int64_t{200'000}, int64_t{4'000'000}, int64_t{400'000'000}}) {
+      request.count = count;
+      ASSERT_OK_AND_ASSIGN(const Explanation explained, selector.Explain(request));
+      EXPECT_FALSE(TraitsOf(collective, explained.algorithm()).unsliced) << explained.text;
+      EXPECT_THAT(explained.text, HasSubstr("cannot be cut into slices, and a network"));
+    }
+  }
+}
+
 TEST(SelectionTest, NarrowDeterministicSumsOfManyBytesAreExchangedPairwise) {
   const Selector selector = Make(8);
   EXPECT_EQ(

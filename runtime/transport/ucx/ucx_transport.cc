@@ -32,6 +32,10 @@ namespace {
 // One Progress moves UCX at most this often before it looks at its completions.
 constexpr int kPumpsPerProgress = 16;
 
+// A send of this many bytes completes when the receive that it goes to has been posted, so that a
+// peer that is late holds no more of a sender's bytes than the sender has sends under way.
+constexpr size_t kAcknowledged = size_t{64} << 10;
+
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<Transport>> CreateUcxTransport(const UcxOptions& options) {
@@ -166,8 +170,9 @@ absl::Status UcxTransport::PostSend(Rank peer, Tag tag, absl::Span<const std::by
   param.user_data = operation;
   param.memory_type = UCS_MEMORY_TYPE_HOST;
   to.under_way.PushBack(operation);
-  Started(operation, ucp_tag_send_nbx(to.endpoint, data.data(), data.size(),
-                                      MakeUcxTag(epoch_, self_, tag), &param));
+  const auto send = data.size() < kAcknowledged ? ucp_tag_send_nbx : ucp_tag_send_sync_nbx;
+  Started(operation,
+          send(to.endpoint, data.data(), data.size(), MakeUcxTag(epoch_, self_, tag), &param));
   return absl::OkStatus();
 }
 

@@ -142,6 +142,27 @@ TEST_P(UcxTransportTest, SendsToAPeerThatLeftComplete) {
   EXPECT_THAT(sent.statuses[0], StatusIs(absl::StatusCode::kUnavailable, HasSubstr("rank 1")));
 }
 
+// Of a slice of a collective, and of what is too large for one; so the peer need not keep them.
+TEST_P(UcxTransportTest, LargeSendsCompleteOnceTheirReceiveIsPosted) {
+  Open(2);
+  Exchange();
+  for (size_t bytes : {size_t{64} << 10, size_t{256} << 10, size_t{4} << 20}) {
+    Sink sent, received;
+    const std::vector<std::byte> out(bytes, std::byte{7});
+    std::vector<std::byte> in(bytes);
+    ASSERT_OK(ranks_[0]->PostSend(Rank(1), 5, out, &sent, 0));
+    for (int i = 0; i < 10'000; ++i) {
+      for (auto& rank : ranks_) rank->Progress();
+    }
+    EXPECT_FALSE(sent.done()) << bytes;
+    ASSERT_OK(ranks_[1]->PostRecv(Rank(0), 5, absl::MakeSpan(in), &received, 0));
+    AwaitOn(received);
+    AwaitOn(sent);
+    EXPECT_THAT(sent.statuses[0], IsOk());
+    EXPECT_EQ(in, out);
+  }
+}
+
 TEST_P(UcxTransportTest, DestructionWithSendsUnderWayIsAnAbortToThePeer) {
   Open(2);
   Exchange();

@@ -36,6 +36,12 @@ absl::Status Configure(ucp_config_t* config, const char* key, const std::string&
       absl::StrCat("UCX refuses ", key, "=", value, ": ", ucs_status_string(status)));
 }
 
+// Where the user has not chosen.
+absl::Status ConfigureUnlessSet(ucp_config_t* config, const char* key, const std::string& value) {
+  if (std::getenv(absl::StrCat("UCX_", key).c_str()) != nullptr) return absl::OkStatus();
+  return Configure(config, key, value);
+}
+
 absl::Status ConfigureAll(ucp_config_t* config, const UcxOptions& options,
                           const std::string& transports) {
   if (!transports.empty()) RZ_RETURN_IF_ERROR(Configure(config, "TLS", transports));
@@ -43,8 +49,12 @@ absl::Status ConfigureAll(ucp_config_t* config, const UcxOptions& options,
     RZ_RETURN_IF_ERROR(Configure(config, "NET_DEVICES", options.net_device));
   }
   RZ_RETURN_IF_ERROR(Configure(config, "MM_ERROR_HANDLING", "y"));
-  if (std::getenv("UCX_ZCOPY_THRESH") == nullptr) {
-    RZ_RETURN_IF_ERROR(Configure(config, "ZCOPY_THRESH", "inf"));
+  RZ_RETURN_IF_ERROR(ConfigureUnlessSet(config, "ZCOPY_THRESH", "inf"));
+  RZ_RETURN_IF_ERROR(ConfigureUnlessSet(config, "RNDV_THRESH", "2m"));
+  // UCX refuses segments that are sent larger than those received.
+  if (std::getenv("UCX_TCP_RX_SEG_SIZE") == nullptr) {
+    RZ_RETURN_IF_ERROR(Configure(config, "TCP_RX_SEG_SIZE", "256k"));
+    RZ_RETURN_IF_ERROR(ConfigureUnlessSet(config, "TCP_TX_SEG_SIZE", "256k"));
   }
   return Configure(config, "KEEPALIVE_INTERVAL",
                    absl::StrCat(absl::ToInt64Milliseconds(options.keepalive_interval), "ms"));

@@ -3,12 +3,17 @@
 // How UCX is set up, and why:
 //   TLS                   shared memory is POSIX only: System V segments are readable by the group
 //                         and outlive a killed process.
-//   POSIX_ERROR_HANDLING  without it, endpoints that report a peer's death cannot use shared
-//   memory. KEEPALIVE_INTERVAL    UCX's default notices a death on shared memory after 20 s.
+//   MM_ERROR_HANDLING     without it, endpoints that report a peer's death share no memory.
+//   KEEPALIVE_INTERVAL    UCX's default notices a death on shared memory after 20 s.
 //   ZCOPY_THRESH          where a peer dies while a large message to it is sent from user memory
-//   over
-//                         TCP, UCX completes the message twice, which ends this process too
+//                         over TCP, UCX completes the message twice, which ends this process too
 //                         (an assertion in Debian's build). Copied messages are safe, and as fast.
+//   RNDV_THRESH           UCX asks the receiver first for messages of this size. Over TCP the
+//                         question and its answer queue behind the bytes of other messages, which
+//                         costs 15 % of the bandwidth of a network and half of it where both ways
+//                         are full. Slices of collectives are smaller, and go at once.
+//   TCP_*X_SEG_SIZE       bytes of a system call: UCX's 8 KiB reach half of what 256 KiB do.
+//
 // ucp_config_modify accepts keys it does not know, so tests look at the lanes that came out.
 #ifndef RINGZERO_RUNTIME_TRANSPORT_UCX_UCX_WORKER_H_
 #define RINGZERO_RUNTIME_TRANSPORT_UCX_UCX_WORKER_H_
