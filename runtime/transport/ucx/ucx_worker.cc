@@ -51,10 +51,12 @@ absl::Status ConfigureAll(ucp_config_t* config, const UcxOptions& options,
   RZ_RETURN_IF_ERROR(Configure(config, "MM_ERROR_HANDLING", "y"));
   RZ_RETURN_IF_ERROR(ConfigureUnlessSet(config, "ZCOPY_THRESH", "inf"));
   RZ_RETURN_IF_ERROR(ConfigureUnlessSet(config, "RNDV_THRESH", "2m"));
-  // UCX refuses segments that are sent larger than those received.
-  if (std::getenv("UCX_TCP_RX_SEG_SIZE") == nullptr) {
-    RZ_RETURN_IF_ERROR(Configure(config, "TCP_RX_SEG_SIZE", "256k"));
-    RZ_RETURN_IF_ERROR(ConfigureUnlessSet(config, "TCP_TX_SEG_SIZE", "256k"));
+  // By these names TCP's alone, without the prefix that the variables have. UCX refuses segments
+  // that are sent larger than those received.
+  if (std::getenv("UCX_TCP_RX_SEG_SIZE") == nullptr &&
+      std::getenv("UCX_TCP_TX_SEG_SIZE") == nullptr) {
+    RZ_RETURN_IF_ERROR(Configure(config, "RX_SEG_SIZE", "256k"));
+    RZ_RETURN_IF_ERROR(Configure(config, "TX_SEG_SIZE", "256k"));
   }
   return Configure(config, "KEEPALIVE_INTERVAL",
                    absl::StrCat(absl::ToInt64Milliseconds(options.keepalive_interval), "ms"));

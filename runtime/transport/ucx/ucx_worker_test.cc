@@ -53,6 +53,16 @@ TEST(UcxWorkerTest, AddressFitsTheContract) {
   EXPECT_GE(worker->event_fd(), 0);
 }
 
+// What a message's head may have at most is a little less than what UCX sends in one piece.
+TEST(UcxWorkerTest, TcpSendsLargePieces) {
+  ASSERT_OK_AND_ASSIGN(auto worker, UcxWorker::Create(With(UcxOptions::Transports::kTcp)));
+  ucp_worker_attr_t attributes = {};
+  attributes.field_mask = UCP_WORKER_ATTR_FIELD_MAX_AM_HEADER;
+  ASSERT_EQ(ucp_worker_query(worker->handle(), &attributes), UCS_OK);
+  EXPECT_GT(attributes.max_am_header, size_t{200} << 10);
+  EXPECT_LE(attributes.max_am_header, size_t{256} << 10);
+}
+
 TEST(UcxWorkerTest, SignalsAreNotUcxs) {
   ASSERT_OK_AND_ASSIGN(auto worker, UcxWorker::Create(UcxOptions()));
   for (int signal : {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGHUP}) {
