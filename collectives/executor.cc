@@ -31,6 +31,9 @@ Executor::Executor(Transport* transport, Group group, uint32_t communicator_id, 
 int Executor::NewOperation() {
   if (free_operations_.empty()) {
     operations_.emplace_back();
+    // The first v variant in a place that was used before allocates nothing.
+    operations_.back().offsets.reserve(static_cast<size_t>(group_.size()) + 1);
+    operations_.back().output_offsets.reserve(static_cast<size_t>(group_.size()) + 1);
     return static_cast<int>(operations_.size()) - 1;
   }
   const int index = free_operations_.back();

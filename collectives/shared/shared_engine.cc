@@ -32,6 +32,7 @@ SharedEngine::SharedEngine(SharedArea* area, SharedExchange* exchange, SharedReg
 int SharedEngine::NewRunning() {
   if (free_.empty()) {
     running_.emplace_back();
+    running_.back().offsets.reserve(static_cast<size_t>(area_->world()) + 1);
     free_.reserve(running_.size());
     order_.reserve(running_.size());
     return static_cast<int>(running_.size()) - 1;
