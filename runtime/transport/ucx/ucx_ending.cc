@@ -23,8 +23,9 @@
 // finish its handshake; no endpoint is closed before the peer's kHello has come (or waiting for it
 // is over: then the worker is left open for good).
 //
-// Abort: every connected peer is told kAborted; when that is sent, or some seconds are over,
-// everything ends as if all peers were lost, with the cause of the abort.
+// Abort: every connected peer is told kAborted, and leaves the closing to this rank; when that is
+// sent, or some seconds are over, everything ends as if all peers were lost, with the cause of the
+// abort.
 #include <sched.h>
 #include <unistd.h>
 
@@ -52,6 +53,10 @@ constexpr absl::Duration kAbortTellingLimit = absl::Seconds(4);
 constexpr int kQuietRoundsOfAbort = 1000;
 // ... and a peer on shared memory may need a moment more to stop sending.
 constexpr absl::Duration kPatienceWithUcx = absl::Milliseconds(100);
+
+// A peer that aborts closes its connections at once. Where this rank closed first, with a message
+// half sent, UCX 1.13 may use the connection after it has freed it.
+constexpr absl::Duration kPeerClosesFirst = absl::Seconds(1);
 
 // Closes by force take about a millisecond.
 constexpr absl::Duration kCloseLimit = absl::Seconds(10);
@@ -92,6 +97,7 @@ ucs_status_t UcxTransport::OnControlMessage(void* transport, const void* header,
   } else if (!peer.gone() && message.kind == ControlMessage::kAborted) {
     peer.state = Peer::State::kDead;
     peer.cause = PeerAbortedError(self.self_, peer.rank, self.epoch_);
+    peer.close_after = Deadline::After(*Clock::Steady(), kPeerClosesFirst);
     self.NeedsAttention(peer);
   }
   return UCS_OK;
@@ -145,6 +151,9 @@ bool UcxTransport::MayStayOpen(const Peer& peer) {
 bool UcxTransport::MayClose(const Peer& peer) const {
   if (peer.broken_with != UCS_OK) return true;
   if (MayStayOpen(peer)) return false;
+  if (peer.close_after.at() != absl::InfiniteDuration()) {
+    return peer.close_after.HasPassed(*Clock::Steady());
+  }
   if (peer.met && peer.control_under_way == 0) return true;
   return abort_deadline_.Remaining(*Clock::Steady()) < kAbortLimit - kAbortTellingLimit;
 }

@@ -52,6 +52,7 @@ struct Peer {
   ucp_ep_h endpoint = nullptr;                          // nullptr: none, closing or closed
   void* close_request = nullptr;                        // the close under way
   Deadline abandon_after = Deadline::InfiniteFuture();  // what UCX still holds then is stuck
+  Deadline close_after = Deadline::InfiniteFuture();    // it closes first until then
   int control_under_way = 0;                            // control messages UCX has not sent yet
   bool needs_attention = false;                         // is in UcxTransport::attention_
   bool met = false;               // its kHello is here: UCX's own handshake with it is over
