@@ -76,7 +76,9 @@ TEST(GroupTest, BitsAreThoseOfSingleCalls) {
     CommunicatorOptions options;
     options.slice_bytes = 512;
     SimJob job(world, {.seed = seed, .idle_polls = 20}, options);
-    if (seed % 4 < 2) ASSERT_TRUE(job.ShareMemory().value());
+    if (seed % 4 < 2) {
+      ASSERT_TRUE(job.ShareMemory().value());
+    }
     std::vector<RankGroup> single;
     std::vector<RankGroup> grouped;
     for (int r = 0; r < world; ++r) {

@@ -12,7 +12,11 @@ using ::rz::testing::StatusIs;
 using ::testing::HasSubstr;
 
 WireRoutes Routes(std::optional<DType> reduce, std::optional<DType> gather) {
-  return {.reduce = {.wire = reduce}, .gather = {.wire = gather}, .control = {.wire = gather}};
+  WireRoutes routes;
+  routes.reduce.wire = reduce;
+  routes.gather.wire = gather;
+  routes.control.wire = gather;
+  return routes;
 }
 
 TEST(WirePlanTest, BothHalvesSendWhatTheOthersOwnOrLack) {
