@@ -33,6 +33,10 @@ std::vector<std::unique_ptr<Transport>> Open(int world, UcxOptions::Transports t
     ranks.push_back(*std::move(transport));
   }
   for (int r = 0; r < world; ++r) EXPECT_OK(ranks[r]->Connect(Rank(r), addresses, Epoch(1)));
+  // Moves all until their connections stand.
+  for (int i = 0; i < 1000; ++i) {
+    for (const auto& rank : ranks) rank->Progress();
+  }
   return ranks;
 }
 
@@ -64,10 +68,6 @@ TEST(UcxSharedMemoryTest, ADoorbellEndsAWait) {
   for (auto transports : {UcxOptions::Transports::kAutomatic, UcxOptions::Transports::kTcp}) {
     const auto ranks = Open(2, transports);
     std::atomic<bool> woken{false};
-    // What moves both until their connection stands.
-    for (int i = 0; i < 1000; ++i) {
-      for (const auto& rank : ranks) rank->Progress();
-    }
     std::thread sleeper([&] {
       ranks[1]->WaitForEvent(Deadline::InfiniteFuture());
       woken = true;
