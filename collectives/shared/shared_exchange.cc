@@ -49,7 +49,7 @@ void SharedExchange::BeginCall(const CallDescriptor& call, uint64_t hash) {
 void SharedExchange::Attach(absl::Span<const std::byte> payload) {
   Own& own = OwnOf(last_);
   own.payload_bytes = payload.size();
-  std::memcpy(own.payload.data(), payload.data(), payload.size());
+  if (!payload.empty()) std::memcpy(own.payload.data(), payload.data(), payload.size());
 }
 
 void SharedExchange::EndCall() {

@@ -19,6 +19,33 @@ using ::rz::testing::StatusIs;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
+class Count : public CompletionSink {
+ public:
+  void OnComplete(uint64_t, const absl::Status& status, size_t) override {
+    EXPECT_OK(status);
+    ++done;
+  }
+  int done = 0;
+};
+
+// One message from everybody to everybody: all connections stand.
+void Meet(const std::vector<std::unique_ptr<Transport>>& ranks) {
+  Count count;
+  int posted = 0;
+  std::byte out{}, in[16] = {};
+  for (const auto& from : ranks) {
+    for (const auto& to : ranks) {
+      if (from == to) continue;
+      ASSERT_OK(from->PostSend(to->rank(), 1, absl::MakeConstSpan(&out, 1), &count, 0));
+      ASSERT_OK(to->PostRecv(from->rank(), 1, absl::MakeSpan(&in[posted % 16], 1), &count, 0));
+      posted += 2;
+    }
+  }
+  while (count.done < posted) {
+    for (const auto& rank : ranks) rank->Progress();
+  }
+}
+
 std::vector<std::unique_ptr<Transport>> Open(int world, UcxOptions::Transports transports) {
   UcxOptions options;
   options.transports = transports;
@@ -33,10 +60,7 @@ std::vector<std::unique_ptr<Transport>> Open(int world, UcxOptions::Transports t
     ranks.push_back(*std::move(transport));
   }
   for (int r = 0; r < world; ++r) EXPECT_OK(ranks[r]->Connect(Rank(r), addresses, Epoch(1)));
-  // Moves all until their connections stand.
-  for (int i = 0; i < 1000; ++i) {
-    for (const auto& rank : ranks) rank->Progress();
-  }
+  Meet(ranks);
   return ranks;
 }
 
