@@ -64,10 +64,11 @@ std::string Measure(Transport* transport, bool share_memory) {
 
 int Main() {
   for (bool share_memory : {false, true}) {
-    std::printf("%s\n%s", share_memory ? "through shared memory" : "over messages",
-                testing::RunInProcesses(2, {}, [=](Transport* transport) {
-                  return Measure(transport, share_memory);
-                })[0].c_str());
+    std::printf(
+        "%s\n%s", share_memory ? "through shared memory" : "over messages",
+        testing::RunInProcesses(
+            2, {}, [=](Transport* transport) { return Measure(transport, share_memory); })[0]
+            .c_str());
     std::fflush(stdout);
   }
   return 0;

@@ -39,8 +39,7 @@ class SimTransport final : public Transport {
   void Wake() override {}
   void Abort(absl::Status cause) override;
   absl::StatusOr<std::unique_ptr<SharedMemory>> AllocateShared(size_t bytes) override;
-  absl::StatusOr<std::unique_ptr<SharedMemory>> MapShared(Rank peer,
-                                                          std::string_view key) override;
+  absl::StatusOr<std::unique_ptr<SharedMemory>> MapShared(Rank peer, std::string_view key) override;
   void RingDoorbell(Rank peer) override;
   std::string Description() const override { return "sim"; }
 

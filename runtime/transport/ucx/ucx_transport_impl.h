@@ -1,5 +1,5 @@
-// The class behind CreateUcxTransport. ucx_transport.cc has the life of an operation, ucx_waiting.cc
-// how a rank waits, ucx_ending.cc how peers go: death, leaving, abort.
+// The class behind CreateUcxTransport. ucx_transport.cc has the life of an operation,
+// ucx_waiting.cc how a rank waits, ucx_ending.cc how peers go: death, leaving, abort.
 #ifndef RINGZERO_RUNTIME_TRANSPORT_UCX_UCX_TRANSPORT_IMPL_H_
 #define RINGZERO_RUNTIME_TRANSPORT_UCX_UCX_TRANSPORT_IMPL_H_
 
@@ -44,8 +44,7 @@ class UcxTransport final : public Transport {
   void Wake() override;
   void Abort(absl::Status cause) override;
   absl::StatusOr<std::unique_ptr<SharedMemory>> AllocateShared(size_t bytes) override;
-  absl::StatusOr<std::unique_ptr<SharedMemory>> MapShared(Rank peer,
-                                                          std::string_view key) override;
+  absl::StatusOr<std::unique_ptr<SharedMemory>> MapShared(Rank peer, std::string_view key) override;
   void RingDoorbell(Rank peer) override;
   std::string Description() const override;
 
