@@ -37,7 +37,9 @@ struct ShareOperation::State {
   std::string obstacle;  // why this rank cannot; "": it can
   KeyRecord own;
   std::vector<KeyRecord> records;
-  int32_t able = 0;  // this rank is, and then all are
+  // 1: this rank reaches the others' memory; 2: and may copy out of their processes. Then what all
+  // can.
+  int32_t able = 0;
   std::optional<Operation> gathering;
   std::optional<Operation> voting;
   absl::Status failure;
@@ -70,7 +72,7 @@ absl::Status ShareOperation::State::MapAndVote() {
     const absl::Status mapped = area->Map(keys);
     if (!mapped.ok()) obstacle = std::string(mapped.message());
   }
-  able = obstacle.empty() ? 1 : 0;
+  able = !obstacle.empty() ? 0 : area->CanFetch() ? 2 : 1;
   RZ_ASSIGN_OR_RETURN(voting,
                       communicator->StartAllReduce(&able, &able, 1, DType::kInt32, ReduceOp::kMin));
   return absl::OkStatus();
@@ -118,6 +120,7 @@ absl::StatusOr<bool> ShareOperation::Finish() {
     state->impl->selector().CrossNetwork();
     return false;
   }
+  state->area->set_fetches(state->able >= 2);
   state->impl->UseSharedMemory(std::move(state->area));
   return true;
 }

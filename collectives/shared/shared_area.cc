@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "collectives/shared/fetch.h"
 #include "runtime/base/status_macros.h"
 
 namespace rz {
@@ -22,7 +23,9 @@ absl::StatusOr<std::unique_ptr<SharedArea>> SharedArea::Allocate(Transport* tran
                       transport->AllocateShared(kHeaderBytes + 2 * kSharedSlots * slot_bytes));
   area->bases_.resize(static_cast<size_t>(area->world()));
   area->bases_[static_cast<size_t>(area->rank())] = area->own_->bytes().data();
-  area->header().process.value.store(getpid(), std::memory_order_release);
+  SharedHeader& header = area->header();
+  header.address.value.store(reinterpret_cast<int64_t>(&header), std::memory_order_relaxed);
+  header.process.value.store(getpid(), std::memory_order_release);
   return area;
 }
 
@@ -43,6 +46,24 @@ absl::Status SharedArea::Map(absl::Span<const std::string> keys) {
     peers_.push_back(*std::move(region));
   }
   return absl::OkStatus();
+}
+
+bool SharedArea::CanFetch() const {
+  for (int r = 0; r < world(); ++r) {
+    if (r == rank()) continue;
+    const SharedHeader& theirs = Header(r);
+    const int64_t process = theirs.process.value.load(std::memory_order_acquire);
+    const auto header =
+        static_cast<uintptr_t>(theirs.address.value.load(std::memory_order_relaxed));
+    const uintptr_t field = header + offsetof(SharedHeader, address);
+    int64_t address = 0;
+    if (!Fetch(process, reinterpret_cast<std::byte*>(&address),
+               reinterpret_cast<const std::byte*>(field), sizeof address) ||
+        static_cast<uintptr_t>(address) != header) {
+      return false;
+    }
+  }
+  return true;
 }
 
 std::byte* SharedArea::Slot(int rank, int64_t index) const {

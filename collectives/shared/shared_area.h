@@ -66,6 +66,7 @@ struct SharedHeader {
   SharedCounter taken;     // steps for which it needs nothing of others any more
   SharedCounter asleep;    // not 0: the owner may sleep, and wants a doorbell
   SharedCounter process;   // the owner's process id
+  SharedCounter address;   // of this, in the owner
   SharedCounter freed;     // regions given back
   std::array<SharedDirectoryEntry, kSharedRegions> regions;
 };
@@ -82,6 +83,12 @@ class SharedArea {
   // Maps everybody's; keys[r] is rank r's.
   //   Unavailable  a rank's memory cannot be reached from here; the message names it
   absl::Status Map(absl::Span<const std::string> keys);
+
+  // The system lets this process copy from the memory of all others. Once mapped.
+  bool CanFetch() const;
+  // What all ranks have agreed on.
+  bool fetches() const { return fetches_; }
+  void set_fetches(bool fetches) { fetches_ = fetches; }
 
   int rank() const { return group_.rank().value(); }
   int world() const { return group_.size(); }
@@ -113,6 +120,7 @@ class SharedArea {
   Transport* const transport_;
   const Group group_;
   const size_t slot_bytes_;
+  bool fetches_ = false;
   std::unique_ptr<SharedMemory> own_;
   std::vector<std::unique_ptr<SharedMemory>> peers_;
   std::vector<std::byte*> bases_;  // by rank

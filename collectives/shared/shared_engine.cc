@@ -27,7 +27,8 @@ SharedEngine::SharedEngine(SharedArea* area, SharedExchange* exchange, SharedReg
       on_finished_(std::move(on_finished)),
       inputs_(static_cast<size_t>(area->world())),
       results_(static_cast<size_t>(area->world())),
-      outputs_(static_cast<size_t>(area->world())) {}
+      outputs_(static_cast<size_t>(area->world())),
+      processes_(static_cast<size_t>(area->world())) {}
 
 int SharedEngine::NewRunning() {
   if (free_.empty()) {
@@ -76,6 +77,12 @@ void SharedEngine::NamePlaces(Running& call, const void* input, void* output) {
     if (call.work.gives()) call.input = regions_->PlaceOf(input, call.work.input_bytes());
     if (call.work.takes()) call.output = regions_->PlaceOf(output, call.work.output_bytes());
   }
+  // What cannot be mapped is copied by the system, where that is less than twice through a slot.
+  if (!call.input.known() && call.work.gives() && area_->fetches() &&
+      SharedWork::OnlyMoves(call.plan.collective) &&
+      SharedWork::LargestInput(call.plan) >= kLeastBytesToFetch) {
+    call.input = SharedPlace::Private(input);
+  }
   const SharedPlace places[2] = {call.input, call.output};
   exchange_->Attach(absl::MakeConstSpan(reinterpret_cast<const std::byte*>(places), sizeof places));
 }
@@ -88,7 +95,7 @@ void SharedEngine::Decide(Running& call) {
     SharedPlace places[2];
     std::memcpy(places, exchange_->PayloadOf(call.number, r), sizeof places);
     inputs &= !call.work.Gives(r) || places[0].known();
-    outputs &= !call.work.Takes(r) || places[1].known();
+    outputs &= !call.work.Takes(r) || places[1].mapped();
   }
   call.way = SharedWork::WayOf(call.plan.collective, inputs, outputs);
   if (call.way == SharedWork::Way::kSlots) return;
@@ -109,7 +116,12 @@ bool SharedEngine::FindPlaces(const Running& call) {
     const auto at = static_cast<size_t>(r);
     inputs_[at] = nullptr;
     outputs_[at] = nullptr;
-    if (takes_inputs && call.work.Gives(r)) {
+    processes_[at] = 0;
+    if (takes_inputs && call.work.Gives(r) && !places[0].mapped()) {
+      // The address is another process's: it is only reckoned with here.
+      std::memcpy(&inputs_[at], &places[0].offset, sizeof inputs_[at]);
+      processes_[at] = area_->Header(r).process.value.load(std::memory_order_relaxed);
+    } else if (takes_inputs && call.work.Gives(r)) {
       inputs_[at] = regions_->AddressOf(r, places[0]);
       if (inputs_[at] == nullptr) return false;
     }
@@ -130,7 +142,11 @@ int SharedEngine::AdvanceInPlace(Running& call) {
   if (call.offered < call.steps) {
     switch (call.way) {
       case SharedWork::Way::kTake:
-        if (call.work.takes()) call.work.Take(call.offered, {true, inputs_}, {});
+        if (call.work.takes() && !call.work.Take(call.offered, {true, inputs_, processes_}, {})) {
+          trouble_ = absl::UnavailableError(absl::StrCat(
+              DescribeOperation(call.number), ": the memory of another rank cannot be read"));
+          return 0;
+        }
         break;
       case SharedWork::Way::kPush:
         call.work.Push(call.offered, outputs_);

@@ -116,6 +116,7 @@ class SharedEngine {
   std::vector<const std::byte*> inputs_;
   std::vector<const std::byte*> results_;
   std::vector<std::byte*> outputs_;
+  std::vector<int64_t> processes_;
   absl::Status trouble_;
 };
 

@@ -20,13 +20,21 @@
 
 namespace rz {
 
-// A place in some rank's regions, as it travels with a call.
+// A place in some rank's memory, as it travels with a call.
 struct SharedPlace {
-  int32_t region = -1;  // -1: in none
-  int32_t use = 0;      // the directory's entry is used again and again: which time
-  uint64_t offset = 0;
+  static constexpr int32_t kNowhere = -1;
+  static constexpr int32_t kPrivate = -2;  // in its address space; the system copies from there
 
-  bool known() const { return region >= 0; }
+  int32_t region = kNowhere;
+  int32_t use = 0;      // the directory's entry is used again and again: which time
+  uint64_t offset = 0;  // in the region, or the address
+
+  bool mapped() const { return region >= 0; }
+  bool known() const { return region != kNowhere; }
+
+  static SharedPlace Private(const void* data) {
+    return {kPrivate, 0, reinterpret_cast<uint64_t>(data)};
+  }
 };
 
 class SharedRegions {

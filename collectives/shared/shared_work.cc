@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "collectives/shared/fetch.h"
 #include "collectives/shared/reduce_sources.h"
 #include "collectives/shared/shared_limits.h"
 #include "collectives/shared/stream_copy.h"
@@ -103,6 +104,10 @@ bool SharedWork::Takes(int rank) const {
   }
 }
 
+bool SharedWork::OnlyMoves(Collective collective) {
+  return !IsReduction(collective) && collective != Collective::kBarrier;
+}
+
 SharedWork::Way SharedWork::WayOf(Collective collective, bool inputs, bool outputs) {
   switch (collective) {
     case Collective::kAllReduce:
@@ -184,33 +189,45 @@ void SharedWork::Sum(int64_t lane, const Inputs& inputs, std::byte* result_slot)
   if (takes()) CopyOut(output_ + OutputOffset(at, rank_), result_slot, CountOf(at, rank_));
 }
 
-void SharedWork::Take(int64_t lane, const Inputs& inputs,
+bool SharedWork::TakeBlock(std::byte* to, const Inputs& inputs, int rank, Position at,
+                           int32_t block) const {
+  const std::byte* const from = BlockOf(inputs, rank, at, block);
+  const int64_t count = CountOf(at, block);
+  const int64_t process =
+      inputs.processes.empty() ? 0 : inputs.processes[static_cast<size_t>(rank)];
+  if (rank != rank_ && process != 0) return Fetch(process, to, from, Bytes(count));
+  CopyOut(to, from, count);
+  return true;
+}
+
+bool SharedWork::Take(int64_t lane, const Inputs& inputs,
                       absl::Span<const std::byte* const> results) {
   const Position at = layout().At(lane);
-  const auto copy = [&](int from, int32_t block) {
-    CopyOut(output_ + OutputOffset(at, block), BlockOf(inputs, from, at, block),
-            CountOf(at, block));
+  bool read = true;
+  const auto take = [&](int from, int32_t block) {
+    read &= TakeBlock(output_ + OutputOffset(at, block), inputs, from, at, block);
   };
   switch (plan_->collective) {
     case Collective::kAllGather:
     case Collective::kGather:
-      for (int r = 0; r < world_; ++r) copy(r, r);
-      return;
+      for (int i = 0; i < world_; ++i) take((rank_ + i) % world_, (rank_ + i) % world_);
+      break;
     case Collective::kBroadcast:
-      copy(plan_->root.value(), 0);
-      return;
+      take(plan_->root.value(), 0);
+      break;
     case Collective::kScatter:
-      copy(plan_->root.value(), rank_);
-      return;
+      take(plan_->root.value(), rank_);
+      break;
     case Collective::kAllToAll:
       // Block r of the output comes from rank r, where it is the block for this rank.
-      for (int r = 0; r < world_; ++r) {
-        CopyOut(output_ + OutputOffset(at, r), BlockOf(inputs, r, at, rank_), CountOf(at, rank_));
+      for (int i = 0; i < world_; ++i) {
+        const int r = (rank_ + i) % world_;
+        read &= TakeBlock(output_ + OutputOffset(at, r), inputs, r, at, rank_);
       }
-      return;
+      break;
     case Collective::kReduceScatter:
       Reduce(inputs, at, rank_, output_ + OutputOffset(at, rank_), streams_);
-      return;
+      break;
     case Collective::kAllReduce:
     case Collective::kReduce:
       for (int32_t block = 0; block < world_; ++block) {
@@ -221,10 +238,11 @@ void SharedWork::Take(int64_t lane, const Inputs& inputs,
                   CountOf(at, block));
         }
       }
-      return;
+      break;
     case Collective::kBarrier:
-      return;
+      break;
   }
+  return read;
 }
 
 void SharedWork::Push(int64_t lane, absl::Span<std::byte* const> outputs) const {

@@ -52,11 +52,14 @@ class SharedWork {
   struct Inputs {
     bool whole = false;
     absl::Span<const std::byte* const> of;  // by rank; the own one is not looked at
+    // By rank, where inputs are addresses in other processes; 0: here.
+    absl::Span<const int64_t> processes = {};
   };
   void Sum(int64_t lane, const Inputs& inputs, std::byte* result_slot);
 
-  // `results`: the result slots, after Sum; empty where there is no such stage.
-  void Take(int64_t lane, const Inputs& inputs, absl::Span<const std::byte* const> results);
+  // `results`: the result slots, after Sum; empty where there is no such stage. False: another
+  // process could not be read.
+  bool Take(int64_t lane, const Inputs& inputs, absl::Span<const std::byte* const> results);
 
   // Without slots: others' outputs are in reach, whole, by rank; of ranks that take nothing they
   // are not looked at. Push stores this rank's input where it belongs, of all_gather and
@@ -68,6 +71,8 @@ class SharedWork {
   // `outputs` of all that take.
   enum class Way : uint8_t { kSlots, kTake, kPush, kSumAndPush };
   static Way WayOf(Collective collective, bool inputs, bool outputs);
+  // Inputs are copied and nothing else.
+  static bool OnlyMoves(Collective collective);
   size_t input_bytes() const;
   size_t output_bytes() const;
 
@@ -91,6 +96,8 @@ class SharedWork {
   void Copy(std::byte* to, const std::byte* from, int64_t elements) const;
   // The same into an output.
   void CopyOut(std::byte* to, const std::byte* from, int64_t elements) const;
+  // The same of a block of `rank`'s input, wherever it is; false: it cannot be read.
+  bool TakeBlock(std::byte* to, const Inputs& inputs, int rank, Position at, int32_t block) const;
 
   const Plan* plan_ = nullptr;
   int rank_ = 0;
