@@ -108,9 +108,6 @@ class SharedArea {
   // After a store that others may wait for: wakes those that sleep.
   void Notify();
 
-  // What the region takes, touched or not.
-  size_t bytes() const { return own_->bytes().size(); }
-
  private:
   SharedArea(Transport* transport, Group group, size_t slot_bytes)
       : transport_(transport), group_(std::move(group)), slot_bytes_(slot_bytes) {}

@@ -53,7 +53,8 @@ void SharedEngine::Start(int64_t number, const Plan& plan, const void* input, vo
   call.sums_by_owner = SharedWork::SumsByOwner(plan, area_->world(), area_->slot_bytes());
   call.work.Reset(&call.plan, area_->rank(), area_->world(), call.sums_by_owner,
                   static_cast<const std::byte*>(input), static_cast<std::byte*>(output));
-  call.in_line = SharedWork::LargestInput(plan) <= kMostBytesInLine;
+  const size_t largest_input = SharedWork::LargestInput(plan);
+  call.in_line = largest_input <= kMostBytesInLine;
   call.offered = call.summed = call.taken = 0;
   call.base = steps_;
   call.steps = call.in_line ? 0 : plan.lanes.lane_count();
@@ -63,15 +64,16 @@ void SharedEngine::Start(int64_t number, const Plan& plan, const void* input, vo
     exchange_->Attach(call.work.WholeInput());
     return;
   }
-  NamePlaces(call, input, output);
+  NamePlaces(call, largest_input, input, output);
   // What is in reach needs no slot, if that of the others is too.
   if (order_.size() == 1 && !call.input.known() && !call.output.known()) OfferOne(call);
 }
 
-void SharedEngine::NamePlaces(Running& call, const void* input, void* output) {
+void SharedEngine::NamePlaces(Running& call, size_t largest_input, const void* input,
+                              void* output) {
   call.input = call.output = {};
   call.way = SharedWork::Way::kSlots;
-  call.decided = SharedWork::LargestInput(call.plan) < kLeastBytesInPlace;
+  call.decided = largest_input < kLeastBytesInPlace;
   if (call.decided) return;
   if (!regions_->empty()) {
     if (call.work.gives()) call.input = regions_->PlaceOf(input, call.work.input_bytes());
@@ -79,8 +81,7 @@ void SharedEngine::NamePlaces(Running& call, const void* input, void* output) {
   }
   // What cannot be mapped is copied by the system, where that is less than twice through a slot.
   if (!call.input.known() && call.work.gives() && area_->fetches() &&
-      SharedWork::OnlyMoves(call.plan.collective) &&
-      SharedWork::LargestInput(call.plan) >= kLeastBytesToFetch) {
+      SharedWork::OnlyMoves(call.plan.collective) && largest_input >= kLeastBytesToFetch) {
     call.input = SharedPlace::Private(input);
   }
   const SharedPlace places[2] = {call.input, call.output};
@@ -100,13 +101,16 @@ void SharedEngine::Decide(Running& call) {
   call.way = SharedWork::WayOf(call.plan.collective, inputs, outputs);
   if (call.way == SharedWork::Way::kSlots) return;
   call.offered = 0;  // what was offered in vain
-  if (!FindPlaces(call)) {
-    trouble_ = absl::ResourceExhaustedError(absl::StrCat(
-        DescribeOperation(call.number), ": a buffer that others share cannot be mapped here"));
-  }
+  if (const int rank = FindPlaces(call); rank != SharedWork::kNone) SetTrouble(call, rank);
 }
 
-bool SharedEngine::FindPlaces(const Running& call) {
+void SharedEngine::SetTrouble(const Running& call, int rank) {
+  trouble_ =
+      absl::UnavailableError(absl::StrCat(DescribeOperation(call.number), ": the memory of rank ",
+                                          rank, " cannot be reached any more"));
+}
+
+int SharedEngine::FindPlaces(const Running& call) {
   for (int r = 0; r < area_->world(); ++r) {
     if (r == area_->rank()) continue;
     SharedPlace places[2];
@@ -123,14 +127,14 @@ bool SharedEngine::FindPlaces(const Running& call) {
       processes_[at] = area_->Header(r).process.value.load(std::memory_order_relaxed);
     } else if (takes_inputs && call.work.Gives(r)) {
       inputs_[at] = regions_->AddressOf(r, places[0]);
-      if (inputs_[at] == nullptr) return false;
+      if (inputs_[at] == nullptr) return r;
     }
     if (pushes && call.work.Takes(r)) {
       outputs_[at] = regions_->AddressOf(r, places[1]);
-      if (outputs_[at] == nullptr) return false;
+      if (outputs_[at] == nullptr) return r;
     }
   }
-  return true;
+  return SharedWork::kNone;
 }
 
 int SharedEngine::AdvanceInPlace(Running& call) {
@@ -142,9 +146,10 @@ int SharedEngine::AdvanceInPlace(Running& call) {
   if (call.offered < call.steps) {
     switch (call.way) {
       case SharedWork::Way::kTake:
-        if (call.work.takes() && !call.work.Take(call.offered, {true, inputs_, processes_}, {})) {
-          trouble_ = absl::UnavailableError(absl::StrCat(
-              DescribeOperation(call.number), ": the memory of another rank cannot be read"));
+        if (!call.work.takes()) break;
+        if (const int rank = call.work.Take(call.offered, {true, inputs_, processes_}, {});
+            rank != SharedWork::kNone) {
+          SetTrouble(call, rank);
           return 0;
         }
         break;

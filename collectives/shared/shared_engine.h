@@ -50,7 +50,7 @@ class SharedEngine {
   void Fail(const absl::Status& cause);
   bool HasFailed(int64_t first, int64_t last) const;
 
-  // OK, or why a call cannot go on although all ranks are there.
+  // OK, or which rank's memory cannot be reached although a call needs it.
   const absl::Status& trouble() const { return trouble_; }
 
   // The rank without which the oldest call cannot go on, as things are now; -1: none.
@@ -89,10 +89,13 @@ class SharedEngine {
   bool FinishInLine(Running& call);
   int Advance(Running& call);
   // Where the call's buffers are in reach of others, all learn it from its lines.
-  void NamePlaces(Running& call, const void* input, void* output);
+  void NamePlaces(Running& call, size_t largest_input, const void* input, void* output);
   // With all lines here: which way the call goes.
   void Decide(Running& call);
-  bool FindPlaces(const Running& call);
+  // Of the other ranks' buffers; returns a rank whose buffer cannot be mapped, or
+  // SharedWork::kNone.
+  int FindPlaces(const Running& call);
+  void SetTrouble(const Running& call, int rank);
   int AdvanceInPlace(Running& call);
   bool OfferOne(Running& call);
   bool SumOne(Running& call);

@@ -66,9 +66,6 @@ class SharedExchange {
 
   // A rank that has not made this rank's last call; -1: none.
   int FirstLate() const;
-  bool HasCalled(int rank, int64_t number) const {
-    return heard_[static_cast<size_t>(rank)] >= number;
-  }
 
  private:
   // A call that has begun here.

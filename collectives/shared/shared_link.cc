@@ -51,7 +51,8 @@ int SharedLink::Poll() {
 }
 
 absl::Status SharedLink::trouble() const {
-  if (!tripwire_.tripped()) return engine_.trouble();
+  // Memory that cannot be reached tells of a rank that is gone sooner than the wire.
+  if (!engine_.trouble().ok() || !tripwire_.tripped()) return engine_.trouble();
   const int rank = engine_.idle() ? exchange_.FirstLate() : engine_.WaitsFor();
   if (rank < 0 || tripwire_.LossOf(rank).ok()) return absl::OkStatus();
   const absl::Status& loss = tripwire_.LossOf(rank);

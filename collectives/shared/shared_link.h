@@ -33,7 +33,7 @@ class SharedLink {
   // Moves what can be moved, without the transport; returns how much.
   int Poll();
 
-  // OK, or that a rank is gone without which call `last` or an earlier one cannot end.
+  // OK, or why a call under way cannot end: a rank is gone, or its memory.
   absl::Status trouble() const;
 
   // Waits until Poll may have something to do, or `deadline` has passed: spins briefly, then gives
@@ -43,9 +43,6 @@ class SharedLink {
   // What others were to be told of this rank's calls is written.
   void Close() { tripwire_.Close(); }
   bool idle() const { return tripwire_.idle(); }
-
-  // Of this rank's region.
-  size_t scratch_bytes() const { return area_->bytes(); }
 
  private:
   Transport* const transport_;

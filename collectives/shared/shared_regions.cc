@@ -26,7 +26,7 @@ absl::StatusOr<absl::Span<std::byte>> SharedRegions::Allocate(size_t bytes) {
   View& view = own_[at];
   RZ_ASSIGN_OR_RETURN(view.memory, transport_->AllocateShared(bytes));
   ++view.use;
-  bytes_ += view.memory->bytes().size();
+  ++count_;
   SharedDirectoryEntry& entry = area_->header().regions[at];
   const std::string& key = view.memory->key();
   entry.key_bytes = static_cast<uint32_t>(key.size());
@@ -39,7 +39,7 @@ bool SharedRegions::Free(const std::byte* data) {
   for (size_t i = 0; i < own_.size(); ++i) {
     if (own_[i].memory == nullptr || own_[i].memory->bytes().data() != data) continue;
     area_->header().regions[i].use.store(0, std::memory_order_release);
-    bytes_ -= own_[i].memory->bytes().size();
+    --count_;
     own_[i].memory.reset();
     area_->header().freed.value.fetch_add(1, std::memory_order_release);
     return true;

@@ -55,8 +55,7 @@ class SharedRegions {
   std::byte* AddressOf(int rank, const SharedPlace& place);
 
   // There is none of this rank's.
-  bool empty() const { return bytes_ == 0; }
-  size_t bytes() const { return bytes_; }
+  bool empty() const { return count_ == 0; }
 
  private:
   struct View {
@@ -74,7 +73,7 @@ class SharedRegions {
   std::array<View, kSharedRegions> own_;
   std::vector<std::array<View, kSharedRegions>> theirs_;  // by rank
   std::vector<int64_t> freed_;                            // by rank, as far as it was swept
-  size_t bytes_ = 0;
+  int count_ = 0;                                         // of this rank's
 };
 
 }  // namespace rz

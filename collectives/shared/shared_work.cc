@@ -200,29 +200,33 @@ bool SharedWork::TakeBlock(std::byte* to, const Inputs& inputs, int rank, Positi
   return true;
 }
 
-bool SharedWork::Take(int64_t lane, const Inputs& inputs,
-                      absl::Span<const std::byte* const> results) {
+int SharedWork::Take(int64_t lane, const Inputs& inputs,
+                     absl::Span<const std::byte* const> results) {
   const Position at = layout().At(lane);
-  bool read = true;
-  const auto take = [&](int from, int32_t block) {
-    read &= TakeBlock(output_ + OutputOffset(at, block), inputs, from, at, block);
+  int unread = kNone;
+  // The block is `index` of the output.
+  const auto take = [&](int from, int32_t block, int32_t index) {
+    if (!TakeBlock(output_ + OutputOffset(at, index), inputs, from, at, block)) unread = from;
   };
   switch (plan_->collective) {
     case Collective::kAllGather:
     case Collective::kGather:
-      for (int i = 0; i < world_; ++i) take((rank_ + i) % world_, (rank_ + i) % world_);
+      for (int i = 0; i < world_; ++i) {
+        const int r = (rank_ + i) % world_;
+        take(r, r, r);
+      }
       break;
     case Collective::kBroadcast:
-      take(plan_->root.value(), 0);
+      take(plan_->root.value(), 0, 0);
       break;
     case Collective::kScatter:
-      take(plan_->root.value(), rank_);
+      take(plan_->root.value(), rank_, rank_);
       break;
     case Collective::kAllToAll:
       // Block r of the output comes from rank r, where it is the block for this rank.
       for (int i = 0; i < world_; ++i) {
         const int r = (rank_ + i) % world_;
-        read &= TakeBlock(output_ + OutputOffset(at, r), inputs, r, at, rank_);
+        take(r, rank_, r);
       }
       break;
     case Collective::kReduceScatter:
@@ -242,7 +246,7 @@ bool SharedWork::Take(int64_t lane, const Inputs& inputs,
     case Collective::kBarrier:
       break;
   }
-  return read;
+  return unread;
 }
 
 void SharedWork::Push(int64_t lane, absl::Span<std::byte* const> outputs) const {

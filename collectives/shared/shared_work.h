@@ -57,9 +57,10 @@ class SharedWork {
   };
   void Sum(int64_t lane, const Inputs& inputs, std::byte* result_slot);
 
-  // `results`: the result slots, after Sum; empty where there is no such stage. False: another
-  // process could not be read.
-  bool Take(int64_t lane, const Inputs& inputs, absl::Span<const std::byte* const> results);
+  // `results`: the result slots, after Sum; empty where there is no such stage. Returns a rank
+  // whose process could not be read; kNone: all could.
+  static constexpr int kNone = -1;
+  int Take(int64_t lane, const Inputs& inputs, absl::Span<const std::byte* const> results);
 
   // Without slots: others' outputs are in reach, whole, by rank; of ranks that take nothing they
   // are not looked at. Push stores this rank's input where it belongs, of all_gather and

@@ -47,6 +47,19 @@ std::set<std::string> SharedFiles() {
   return names;
 }
 
+// All_gathers of so many elements until one fails, and of what: the inputs, private and large, are
+// copied out of their processes.
+absl::Status GatherUntilFailure(Communicator& comm, int64_t count) {
+  std::vector<int32_t> in(count, 1), out(count);
+  while (true) {
+    const absl::Status status = comm.AllGather(in.data(), out.data(), count, DType::kInt32);
+    if (!status.ok()) return status;
+    for (int32_t value : out) {
+      if (value != 1) return absl::DataLossError(absl::StrCat("value ", value));
+    }
+  }
+}
+
 // All_reduces of `count` elements until one fails, and of what.
 absl::Status ReduceUntilFailure(Communicator& comm, int64_t count) {
   std::vector<int32_t> in(count, 1), out(count);
@@ -62,23 +75,31 @@ absl::Status ReduceUntilFailure(Communicator& comm, int64_t count) {
 
 TEST(SharedMemoryProcessTest, AKilledRankEndsTheOthersAndLeavesNothing) {
   const std::set<std::string> before = SharedFiles();
-  for (int64_t count : {2, 3000, 1'000'000}) {
+  struct Case {
+    int64_t count;
+    bool gathers;
+  };
+  for (auto [count, gathers] :
+       {Case{2, false}, Case{3000, false}, Case{1'000'000, false}, Case{3'000'000, true}}) {
     for (int microseconds : {0, 700, 3000, 20'000}) {
-      SCOPED_TRACE(::testing::Message() << count << " elements, " << microseconds << " us");
-      const std::vector<std::string> ends = RunInProcesses(3, {}, [=](Transport* transport) {
-        auto comm = Open(transport);
-        if (comm == nullptr) return std::string("cannot share memory");
-        std::thread killer;
-        if (transport->rank() == Rank(1)) {
-          killer = std::thread([=] {
-            absl::SleepFor(absl::Microseconds(microseconds));
-            kill(getpid(), SIGKILL);
+      SCOPED_TRACE(::testing::Message() << count << " elements, " << microseconds << " us"
+                                        << (gathers ? ", all_gather" : ", all_reduce"));
+      const std::vector<std::string> ends =
+          RunInProcesses(3, {}, [=, count = count, gathers = gathers](Transport* transport) {
+            auto comm = Open(transport);
+            if (comm == nullptr) return std::string("cannot share memory");
+            std::thread killer;
+            if (transport->rank() == Rank(1)) {
+              killer = std::thread([=] {
+                absl::SleepFor(absl::Microseconds(microseconds));
+                kill(getpid(), SIGKILL);
+              });
+            }
+            const absl::Status status =
+                gathers ? GatherUntilFailure(*comm, count) : ReduceUntilFailure(*comm, count);
+            if (killer.joinable()) killer.join();
+            return status.ToString();
           });
-        }
-        const absl::Status status = ReduceUntilFailure(*comm, count);
-        if (killer.joinable()) killer.join();
-        return status.ToString();
-      });
       EXPECT_THAT(ends[0], AllOf(HasSubstr("UNAVAILABLE"), HasSubstr("rank ")));
       EXPECT_THAT(ends[2], AllOf(HasSubstr("UNAVAILABLE"), HasSubstr("rank ")));
       EXPECT_THAT(ends[0] + ends[2], HasSubstr("rank 1"));
