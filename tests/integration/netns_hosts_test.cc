@@ -18,6 +18,8 @@
 namespace rz {
 namespace {
 
+using ::rz::testing::Ending;
+using ::rz::testing::EndOf;
 using ::rz::testing::ProgramPath;
 using ::rz::testing::Subprocess;
 using ::testing::AllOf;
@@ -29,21 +31,6 @@ using ::testing::SizeIs;
 using Arguments = std::vector<std::string>;
 
 constexpr int kCannot = 77;
-
-struct Ending {
-  int exit_code = -1;  // 128 + the signal that ended it
-  std::string out;
-  std::string err;
-};
-
-Ending EndOf(Subprocess& program) {
-  Ending ending;
-  ending.exit_code = program.Wait();
-  EXPECT_TRUE(program.WaitUntilNothingIsLeft());
-  ending.out = program.Output();
-  ending.err = program.ErrorOutput();
-  return ending;
-}
 
 // `script` on every host, for sh.
 Arguments OnHosts(Arguments flags, const std::string& script) {

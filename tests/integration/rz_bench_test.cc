@@ -15,6 +15,7 @@
 namespace rz {
 namespace {
 
+using ::rz::testing::EndOf;
 using ::rz::testing::ProgramPath;
 using ::rz::testing::Subprocess;
 using ::testing::AllOf;
@@ -25,13 +26,6 @@ using ::testing::SizeIs;
 std::vector<std::string> RzBench(std::vector<std::string> arguments) {
   arguments.insert(arguments.begin(), ProgramPath("tools/rz_bench"));
   return arguments;
-}
-
-// Waits for the end and checks that nothing is left of it.
-int EndOf(Subprocess& process) {
-  const int code = process.Wait();
-  EXPECT_TRUE(process.WaitUntilNothingIsLeft());
-  return code;
 }
 
 std::vector<std::string> Lines(const std::string& text) {
@@ -57,7 +51,7 @@ std::string Contents(const std::string& path) {
 TEST(RzBenchTest, AllOperationsAreRightOnThreeRanks) {
   Subprocess run(RzBench(
       {"all", "-np", "3", "-b", "0", "-e", "64K", "-f", "3", "-n", "5", "-w", "1", "-c", "2"}));
-  EXPECT_EQ(EndOf(run), 0) << run.ErrorOutput();
+  EXPECT_EQ(EndOf(run).exit_code, 0) << run.ErrorOutput();
   const std::string output = run.Output();
   for (const char* name :
        {"all_reduce", "reduce_scatter", "all_gather", "broadcast", "reduce", "all_to_all", "gather",
@@ -85,7 +79,7 @@ TEST(RzBenchTest, EveryKindOddCountsAndBothModesAreRight) {
                             "-w",         "0",
                             "-u",         "1",
                             "--numeric",  mode}));
-    EXPECT_EQ(EndOf(run), 0) << run.ErrorOutput();
+    EXPECT_EQ(EndOf(run).exit_code, 0) << run.ErrorOutput();
     EXPECT_THAT(run.Output(),
                 AllOf(HasSubstr("# Out of bounds values : 0 OK"), Not(HasSubstr("FAILED")),
                       HasSubstr("avg of int8"), HasSubstr("f8e5m2  mulsum")));
@@ -118,7 +112,7 @@ TEST(RzBenchTest, UnevenCountsGroupsAndRootsAreRight) {
                             "all",
                             "--counts",
                             counts}));
-    EXPECT_EQ(EndOf(run), 0) << run.ErrorOutput();
+    EXPECT_EQ(EndOf(run).exit_code, 0) << run.ErrorOutput();
     EXPECT_THAT(run.Output(), Not(HasSubstr("FAILED")));
   }
 }
@@ -137,7 +131,7 @@ TEST(RzBenchTest, FreshInputsPercentilesAndBatchesAreMeasured) {
                                           "-e",         "1K",  "-n", "10"};
     arguments.insert(arguments.end(), how.begin(), how.end());
     Subprocess run(RzBench(arguments));
-    EXPECT_EQ(EndOf(run), 0) << run.ErrorOutput();
+    EXPECT_EQ(EndOf(run).exit_code, 0) << run.ErrorOutput();
     EXPECT_THAT(Rows(run.Output()), SizeIs(1));
   }
 }
@@ -149,7 +143,7 @@ TEST(RzBenchTest, FilesHoldTheResultsAndNoSecret) {
     Subprocess run(RzBench({"all_reduce", "-np", "2", "-b", "8", "-e", "64", "-f", "2", "-n", "3",
                             "-J", json, "--csv", csv}),
                    "", {{"SOME_TOKEN", "hunter2"}});
-    EXPECT_EQ(EndOf(run), 0) << run.ErrorOutput();
+    EXPECT_EQ(EndOf(run).exit_code, 0) << run.ErrorOutput();
   }
   for (const char* suffix : {"", ".1"}) {
     const auto parsed = ReadJson(Contents(json + suffix));
@@ -164,7 +158,7 @@ TEST(RzBenchTest, FilesHoldTheResultsAndNoSecret) {
 TEST(RzBenchTest, ExplainSaysWhatWouldBeChosenAndRunsNothing) {
   Subprocess run(RzBench({"all_reduce", "all_gather_v", "-np", "4", "-b", "8", "-e", "8M", "-f",
                           "1024", "--explain", "--link", "messages"}));
-  EXPECT_EQ(EndOf(run), 0) << run.ErrorOutput();
+  EXPECT_EQ(EndOf(run).exit_code, 0) << run.ErrorOutput();
   EXPECT_THAT(run.Output(), AllOf(HasSubstr("all_reduce of 2 float32 on 4 ranks"),
                                   HasSubstr("least predicted time"), HasSubstr("* ")));
   EXPECT_THAT(run.Output(), Not(HasSubstr("busbw")));
@@ -174,7 +168,7 @@ TEST(RzBenchTest, ThePlotIsOnePage) {
   const std::string path = ::testing::TempDir() + "/bench.html";
   Subprocess run(RzBench({"all_gather", "-np", "2", "-b", "8", "-e", "64K", "-f", "8", "-n", "3",
                           "--limit", "--plot", path}));
-  EXPECT_EQ(EndOf(run), 0) << run.ErrorOutput();
+  EXPECT_EQ(EndOf(run).exit_code, 0) << run.ErrorOutput();
   EXPECT_THAT(Contents(path), AllOf(HasSubstr("<h2>all_gather, float32</h2>"), HasSubstr("limit"),
                                     HasSubstr("</html>")));
 }
@@ -191,7 +185,7 @@ TEST(RzBenchTest, PeersAreMeasuredInTurn) {
   Subprocess run(RzBench({"all_reduce", "all_to_all_v", "-np", "2", "--sizes", "8,1K", "--budget",
                           "1ms", "--rounds", "2", "--against", "openmpi,gloo", "--peer-folder",
                           folder, "--csv", csv, "--plot", html}));
-  EXPECT_EQ(EndOf(run), 0) << run.ErrorOutput();
+  EXPECT_EQ(EndOf(run).exit_code, 0) << run.ErrorOutput();
   EXPECT_THAT(
       run.Output(),
       AllOf(HasSubstr("# openmpi: left out, there is no "), HasSubstr("tools/setup"),
@@ -205,14 +199,14 @@ TEST(RzBenchTest, PeersAreMeasuredInTurn) {
 TEST(RzBenchTest, InstalledPeersAreBuiltAndMeasured) {
   const std::string folder = ::testing::TempDir() + "/built_peers";
   Subprocess build({ProgramPath("tools/bench/peers/build"), folder});
-  if (EndOf(build) != 0) {
+  if (EndOf(build).exit_code != 0) {
     EXPECT_THAT(build.ErrorOutput(), HasSubstr("no peer is installed"));
     GTEST_SKIP() << "no peer is installed: tools/setup --with peers";
   }
   Subprocess run(RzBench({"all_reduce", "all_gather", "reduce_scatter", "-np", "2", "--sizes", "4K",
                           "--budget", "1ms", "--rounds", "1", "--against", "openmpi,mpich,gloo",
                           "--peer-folder", folder}));
-  EXPECT_EQ(EndOf(run), 0) << run.ErrorOutput();
+  EXPECT_EQ(EndOf(run).exit_code, 0) << run.ErrorOutput();
   for (const char* operation : {"all_reduce", "all_gather", "reduce_scatter"}) {
     EXPECT_THAT(run.Output(), HasSubstr(absl::StrCat("# ", operation, ", float")));
   }
@@ -225,24 +219,24 @@ TEST(RzBenchTest, InstalledPeersAreBuiltAndMeasured) {
 
 TEST(RzBenchTest, WithoutAnyPeerThereIsNothingToCompare) {
   Subprocess run(RzBench({"all_reduce", "--against", "mpich", "--peer-folder", "/no/such/folder"}));
-  EXPECT_EQ(EndOf(run), 1);
+  EXPECT_EQ(EndOf(run).exit_code, 1);
   EXPECT_THAT(run.ErrorOutput(), HasSubstr("no peer's program is in /no/such/folder"));
 }
 
 TEST(RzBenchTest, WithinAJobItJoins) {
   Subprocess run({ProgramPath("tools/rz_run"), "-n", "2", "--", ProgramPath("tools/rz_bench"),
                   "barrier", "-n", "3"});
-  EXPECT_EQ(EndOf(run), 0) << run.ErrorOutput();
+  EXPECT_EQ(EndOf(run).exit_code, 0) << run.ErrorOutput();
   EXPECT_THAT(run.Output(), HasSubstr("[0] # nRanks 2"));
   Subprocess other({ProgramPath("tools/rz_run"), "-n", "2", "--", ProgramPath("tools/rz_bench"),
                     "barrier", "-np", "3"});
-  EXPECT_EQ(EndOf(other), 2);
+  EXPECT_EQ(EndOf(other).exit_code, 2);
   EXPECT_THAT(other.ErrorOutput(), HasSubstr("-np 3 within a job of 2 ranks"));
 }
 
 TEST(RzBenchTest, AloneItSaysSo) {
   Subprocess run(RzBench({"all_reduce", "-b", "8", "-e", "8", "-n", "3"}));
-  EXPECT_EQ(EndOf(run), 0) << run.ErrorOutput();
+  EXPECT_EQ(EndOf(run).exit_code, 0) << run.ErrorOutput();
   EXPECT_THAT(run.Output(), HasSubstr("One rank alone"));
 }
 
@@ -259,7 +253,7 @@ TEST(RzBenchTest, MisuseIsOneLineAndNothingIsLeft) {
   };
   for (const auto& [arguments, code, message] : cases) {
     Subprocess run(RzBench(arguments));
-    EXPECT_EQ(EndOf(run), code) << message;
+    EXPECT_EQ(EndOf(run).exit_code, code) << message;
     EXPECT_THAT(run.ErrorOutput(), AllOf(HasSubstr("rz_bench: "), HasSubstr(message)));
     EXPECT_THAT(Lines(run.ErrorOutput()), SizeIs(1));
   }
@@ -267,7 +261,7 @@ TEST(RzBenchTest, MisuseIsOneLineAndNothingIsLeft) {
 
 TEST(RzBenchTest, HelpShowsExamples) {
   Subprocess run(RzBench({"--help"}));
-  EXPECT_EQ(EndOf(run), 0);
+  EXPECT_EQ(EndOf(run).exit_code, 0);
   EXPECT_THAT(run.Output(), AllOf(HasSubstr("examples:"), HasSubstr("rz_bench all_reduce -np 2")));
 }
 

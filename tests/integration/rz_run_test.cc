@@ -14,6 +14,7 @@
 namespace rz {
 namespace {
 
+using ::rz::testing::EndOf;
 using ::rz::testing::ProgramPath;
 using ::rz::testing::Subprocess;
 using ::testing::AllOf;
@@ -41,16 +42,9 @@ std::vector<std::string> Lines(const std::string& text) {
   return lines;
 }
 
-// Waits for the end and checks that nothing is left of it.
-int EndOf(Subprocess& process) {
-  const int code = process.Wait();
-  EXPECT_TRUE(process.WaitUntilNothingIsLeft());
-  return code;
-}
-
 TEST(RzRunTest, RanksMeetAndTheirLinesCarryThePrefix) {
   Subprocess run(RzRun({"-n", "4", "--", Worker(), "meet"}));
-  EXPECT_EQ(EndOf(run), 0) << run.ErrorOutput();
+  EXPECT_EQ(EndOf(run).exit_code, 0) << run.ErrorOutput();
   EXPECT_THAT(Lines(run.Output()),
               UnorderedElementsAre("[0] rank 0 of 4 has joined", "[1] rank 1 of 4 has joined",
                                    "[2] rank 2 of 4 has joined", "[3] rank 3 of 4 has joined"));
@@ -59,7 +53,7 @@ TEST(RzRunTest, RanksMeetAndTheirLinesCarryThePrefix) {
 
 TEST(RzRunTest, ASingleRankWritesUnchanged) {
   Subprocess run(Shell(1, "printf 'a\\rb'; cat; printf error >&2"), "from stdin");
-  EXPECT_EQ(EndOf(run), 0);
+  EXPECT_EQ(EndOf(run).exit_code, 0);
   EXPECT_EQ(run.Output(), "a\rbfrom stdin");
   EXPECT_EQ(run.ErrorOutput(), "error");
 }
@@ -67,7 +61,7 @@ TEST(RzRunTest, ASingleRankWritesUnchanged) {
 TEST(RzRunTest, TheEnvironmentSaysWhoARankIs) {
   Subprocess run(
       Shell(2, "echo $RZ_RANK/$RZ_LOCAL_RANK/$RZ_WORLD_SIZE; echo ${RZ_RENDEZVOUS%:*} ${#RZ_JOB}"));
-  EXPECT_EQ(EndOf(run), 0);
+  EXPECT_EQ(EndOf(run).exit_code, 0);
   EXPECT_THAT(Lines(run.Output()), UnorderedElementsAre("[0] 0/0/2", "[1] 1/1/2",
                                                         "[0] 127.0.0.1 39", "[1] 127.0.0.1 39"));
 }
@@ -77,7 +71,7 @@ TEST(RzRunTest, LinesOfManyRanksDoNotMixAndLastPartialLinesArrive) {
       Shell(8,
             "i=0; while [ $i -lt 200 ]; do printf 'line '; printf \"$i of $RZ_RANK\\n\"; "
             "i=$((i+1)); done; printf 'last of %s' $RZ_RANK"));
-  EXPECT_EQ(EndOf(run), 0);
+  EXPECT_EQ(EndOf(run).exit_code, 0);
   std::map<std::string, int> count;
   for (const std::string& line : Lines(run.Output())) {
     std::smatch match;
@@ -93,31 +87,31 @@ TEST(RzRunTest, LinesOfManyRanksDoNotMixAndLastPartialLinesArrive) {
 
 TEST(RzRunTest, OnlyRankZeroReadsTheInput) {
   Subprocess run(Shell(2, "read line; echo \"got '$line'\""), "hello\n");
-  EXPECT_EQ(EndOf(run), 0);
+  EXPECT_EQ(EndOf(run).exit_code, 0);
   EXPECT_THAT(Lines(run.Output()), UnorderedElementsAre("[0] got 'hello'", "[1] got ''"));
 }
 
 TEST(RzRunTest, TheFirstFailingRankGivesNameAndExitCode) {
   Subprocess run(Shell(3, "if [ $RZ_RANK = 1 ]; then exit 3; fi; sleep 1000", "0.1"));
-  EXPECT_EQ(EndOf(run), 3);
+  EXPECT_EQ(EndOf(run).exit_code, 3);
   EXPECT_EQ(run.ErrorOutput(), "rz_run: rank 1 ended: exit status 3\n");
 }
 
 TEST(RzRunTest, ARankThatIgnoresSigtermIsKilled) {
   Subprocess run(Shell(
       2, "trap '' TERM; if [ $RZ_RANK = 0 ]; then exit 7; fi; while :; do sleep 1; done", "0.1"));
-  EXPECT_EQ(EndOf(run), 7);
+  EXPECT_EQ(EndOf(run).exit_code, 7);
 }
 
 TEST(RzRunTest, AStoppedRankIsEndedToo) {
   Subprocess run(Shell(2, "if [ $RZ_RANK = 0 ]; then exit 7; fi; kill -STOP $$", "0.1"));
-  EXPECT_EQ(EndOf(run), 7);
+  EXPECT_EQ(EndOf(run).exit_code, 7);
 }
 
 TEST(RzRunTest, AKilledRankIsTheVerdictOfAllOthers) {
   // Nobody needs to be terminated: the grace is longer than the test may take.
   Subprocess run(RzRun({"-n", "4", "--grace", "1000", "--", Worker(), "die-by-signal", "2"}));
-  EXPECT_EQ(EndOf(run), 128 + SIGKILL);
+  EXPECT_EQ(EndOf(run).exit_code, 128 + SIGKILL);
   EXPECT_EQ(run.ErrorOutput(), "rz_run: rank 2 ended: killed by signal 9 (Killed)\n");
   for (int rank : {0, 1, 3}) {
     EXPECT_THAT(run.Output(),
@@ -128,7 +122,7 @@ TEST(RzRunTest, AKilledRankIsTheVerdictOfAllOthers) {
 
 TEST(RzRunTest, ARanksOwnReportComesBeforeItsExitStatus) {
   Subprocess run(RzRun({"-n", "3", "--grace", "1000", "--", Worker(), "fail", "1"}));
-  EXPECT_EQ(EndOf(run), 5);
+  EXPECT_EQ(EndOf(run).exit_code, 5);
   EXPECT_EQ(run.ErrorOutput(), "rz_run: rank 1 ended: exit status 5 (rank 1 failed: disk full)\n");
   EXPECT_THAT(run.Output(), HasSubstr("[0] verdict: rank 1 failed: disk full\n"));
 }
@@ -146,7 +140,7 @@ std::vector<std::string> EndsBeforeJoining(const std::string& ending,
 
 TEST(RzRunTest, ARankThatExitsBeforeItJoinsIsNotWaitedFor) {
   Subprocess run(EndsBeforeJoining("exit 0"));
-  EXPECT_EQ(EndOf(run), 1);
+  EXPECT_EQ(EndOf(run).exit_code, 1);
   for (int rank : {0, 1, 3}) {
     EXPECT_THAT(
         run.ErrorOutput(),
@@ -159,7 +153,7 @@ TEST(RzRunTest, ARankThatExitsBeforeItJoinsIsNotWaitedFor) {
 
 TEST(RzRunTest, ARankThatIsKilledBeforeItJoinsIsNotWaitedFor) {
   Subprocess run(EndsBeforeJoining("kill -KILL $$"));
-  EXPECT_EQ(EndOf(run), 128 + SIGKILL);
+  EXPECT_EQ(EndOf(run).exit_code, 128 + SIGKILL);
   EXPECT_THAT(run.ErrorOutput(),
               AllOf(HasSubstr("] rank 2 ended before it joined: killed by signal 9 (Killed)\n"),
                     HasSubstr("rz_run: rank 2 ended: killed by signal 9 (Killed)")));
@@ -167,7 +161,7 @@ TEST(RzRunTest, ARankThatIsKilledBeforeItJoinsIsNotWaitedFor) {
 
 TEST(RzRunTest, RanksThatNeverJoinAreNoFailure) {
   Subprocess run(RzRun({"-n", "4", "--", "true"}));
-  EXPECT_EQ(EndOf(run), 0);
+  EXPECT_EQ(EndOf(run).exit_code, 0);
   EXPECT_EQ(run.ErrorOutput(), "");
 }
 
@@ -175,11 +169,11 @@ TEST(RzRunTest, TimeoutsGoOnToTheRanks) {
   const std::string script = "echo $RZ_JOIN_TIMEOUT/$RZ_CONNECT_TIMEOUT";
   Subprocess run(RzRun(
       {"-n", "1", "--join-timeout", "1.5m", "--connect-timeout=7", "--", "/bin/sh", "-c", script}));
-  EXPECT_EQ(EndOf(run), 0);
+  EXPECT_EQ(EndOf(run).exit_code, 0);
   EXPECT_EQ(run.Output(), "1m30s/7s\n");
   Subprocess from_environment(RzRun({"-n", "1", "--", "/bin/sh", "-c", script}), "",
                               {{"RZ_JOIN_TIMEOUT", "9s"}});
-  EXPECT_EQ(EndOf(from_environment), 0);
+  EXPECT_EQ(EndOf(from_environment).exit_code, 0);
   EXPECT_EQ(from_environment.Output(), "9s/\n");
 }
 
@@ -187,7 +181,7 @@ TEST(RzRunTest, ARankThatDoesNotComeInTimeIsNamed) {
   Subprocess run(
       RzRun({"-n", "2", "--join-timeout", "100ms", "--", "/bin/sh", "-c",
              absl::StrCat("if [ $RZ_RANK = 1 ]; then sleep 1000; fi; exec ", Worker(), " meet")}));
-  EXPECT_EQ(EndOf(run), 1);
+  EXPECT_EQ(EndOf(run).exit_code, 1);
   EXPECT_THAT(run.ErrorOutput(), HasSubstr("1 of 2 ranks joined within 100ms; missing rank 1"));
 }
 
@@ -198,7 +192,7 @@ TEST(RzRunTest, AFullDiskIsNoticedAndNamed) {
         {"/bin/sh", "-c",
          absl::StrCat("exec ", ProgramPath("tools/rz_run"),
                       " -n 2 --grace 100 -- sh -c 'echo text; ", ending, "' > /dev/full")});
-    EXPECT_EQ(EndOf(run), 1) << ending;
+    EXPECT_EQ(EndOf(run).exit_code, 1) << ending;
     EXPECT_THAT(run.ErrorOutput(),
                 HasSubstr("rz_run: cannot write to standard output: No space left on device\n"));
   }
@@ -206,11 +200,11 @@ TEST(RzRunTest, AFullDiskIsNoticedAndNamed) {
 
 TEST(RzRunTest, AProgramThatCannotRunIsNamed) {
   Subprocess absent(RzRun({"-n", "2", "--", "/no/such/program"}));
-  EXPECT_EQ(EndOf(absent), 127);
+  EXPECT_EQ(EndOf(absent).exit_code, 127);
   EXPECT_EQ(absent.ErrorOutput(),
             "rz_run: cannot run '/no/such/program': No such file or directory\n");
   Subprocess no_program(RzRun({"-n", "2", "--", "/"}));
-  EXPECT_EQ(EndOf(no_program), 126);
+  EXPECT_EQ(EndOf(no_program).exit_code, 126);
 }
 
 TEST(RzRunTest, MisuseIsOneLineAndExitCodeTwo) {
@@ -232,7 +226,7 @@ TEST(RzRunTest, MisuseIsOneLineAndExitCodeTwo) {
   };
   for (const auto& [arguments, message] : cases) {
     Subprocess run(RzRun(arguments));
-    EXPECT_EQ(EndOf(run), 2) << message;
+    EXPECT_EQ(EndOf(run).exit_code, 2) << message;
     EXPECT_THAT(run.ErrorOutput(), AllOf(HasSubstr("rz_run: "), HasSubstr(message)));
     EXPECT_EQ(Lines(run.ErrorOutput()).size(), 1);
   }
@@ -240,7 +234,7 @@ TEST(RzRunTest, MisuseIsOneLineAndExitCodeTwo) {
 
 TEST(RzRunTest, HelpShowsExamples) {
   Subprocess run(RzRun({"--help"}));
-  EXPECT_EQ(EndOf(run), 0);
+  EXPECT_EQ(EndOf(run).exit_code, 0);
   EXPECT_THAT(run.Output(), AllOf(HasSubstr("examples:"), HasSubstr("rz_run -n 4")));
 }
 
@@ -250,7 +244,7 @@ TEST(RzRunTest, ASignalGoesToAllRanks) {
   ASSERT_TRUE(run.WaitForOutput("[0] ready"));
   ASSERT_TRUE(run.WaitForOutput("[1] ready"));
   run.Signal(SIGTERM);
-  EXPECT_EQ(EndOf(run), 0);
+  EXPECT_EQ(EndOf(run).exit_code, 0);
   EXPECT_THAT(run.Output(), AllOf(HasSubstr("[0] stopping"), HasSubstr("[1] stopping")));
   // The shells may have said that their sleep was terminated.
   EXPECT_THAT(run.ErrorOutput(),
@@ -263,7 +257,7 @@ TEST(RzRunTest, AnInterruptThatEndsTheRanksIsTheExitCode) {
   ASSERT_TRUE(run.WaitForOutput("[0] rank 0 of 2 has joined"));
   ASSERT_TRUE(run.WaitForOutput("[1] rank 1 of 2 has joined"));
   run.Signal(SIGINT);
-  EXPECT_EQ(EndOf(run), 128 + SIGINT);
+  EXPECT_EQ(EndOf(run).exit_code, 128 + SIGINT);
 }
 
 TEST(RzRunTest, ASecondSignalKillsAtOnce) {
@@ -274,12 +268,12 @@ TEST(RzRunTest, ASecondSignalKillsAtOnce) {
   run.Signal(SIGTERM);
   ASSERT_TRUE(run.WaitForOutput("[0] no"));
   run.Signal(SIGTERM);
-  EXPECT_EQ(EndOf(run), 128 + SIGTERM);
+  EXPECT_EQ(EndOf(run).exit_code, 128 + SIGTERM);
 }
 
 TEST(RzRunTest, WhatARankLeavesInItsGroupIsKilled) {
   Subprocess run(Shell(2, "sleep 1000 & echo started"));
-  EXPECT_EQ(EndOf(run), 0);
+  EXPECT_EQ(EndOf(run).exit_code, 0);
 }
 
 TEST(RzRunTest, NothingSurvivesThatTheLauncherIsKilled) {
@@ -288,14 +282,14 @@ TEST(RzRunTest, NothingSurvivesThatTheLauncherIsKilled) {
     ASSERT_TRUE(run.WaitForOutput(absl::StrCat("[", rank, "] ready")));
   }
   run.Signal(SIGKILL);
-  EXPECT_EQ(EndOf(run), 128 + SIGKILL);
+  EXPECT_EQ(EndOf(run).exit_code, 128 + SIGKILL);
 }
 
 TEST(RzRunTest, RanksNoticeThatNobodyReadsTheirOutput) {
   Subprocess run({"/bin/sh", "-c",
                   absl::StrCat("{ ", ProgramPath("tools/rz_run"),
                                " -n 2 --grace 100 -- yes; echo code $? >&2; } | head -n 1")});
-  EXPECT_EQ(EndOf(run), 0);
+  EXPECT_EQ(EndOf(run).exit_code, 0);
   EXPECT_THAT(run.ErrorOutput(), HasSubstr(absl::StrCat("code ", 128 + SIGPIPE)));
 }
 
@@ -330,13 +324,13 @@ TEST_F(RzRendezvousTest, HandStartedWorkersMeetAndTheServerStopsCleanly) {
   for (int i = 0; i < 3; ++i) workers.push_back(StartWorker("meet", 3));
   std::vector<std::string> outputs;
   for (auto& worker : workers) {
-    EXPECT_EQ(EndOf(*worker), 0) << worker->ErrorOutput();
+    EXPECT_EQ(EndOf(*worker).exit_code, 0) << worker->ErrorOutput();
     outputs.push_back(worker->Output());
   }
   EXPECT_THAT(outputs, UnorderedElementsAre("rank 0 of 3 has joined\n", "rank 1 of 3 has joined\n",
                                             "rank 2 of 3 has joined\n"));
   server_->Signal(SIGTERM);
-  EXPECT_EQ(EndOf(*server_), 0);
+  EXPECT_EQ(EndOf(*server_).exit_code, 0);
   EXPECT_THAT(server_->ErrorOutput(), HasSubstr("rank 2 of 3 joined epoch 1"));
 }
 
@@ -347,7 +341,7 @@ TEST_F(RzRendezvousTest, AWorkerKilledWithoutALauncherIsStillNamed) {
   for (auto& worker : workers) ASSERT_TRUE(worker->WaitForOutput("has joined"));
   workers[1]->Signal(SIGKILL);
   for (int rank : {0, 2}) {
-    EXPECT_EQ(EndOf(*workers[rank]), 4);
+    EXPECT_EQ(EndOf(*workers[rank]).exit_code, 4);
     EXPECT_THAT(workers[rank]->Output(),
                 HasSubstr("verdict: rank 1: connection to the rendezvous lost\n"));
   }
@@ -361,9 +355,9 @@ TEST_F(RzRendezvousTest, TwoLaunchersShareOneJobAndOneVerdict) {
                address_, "--grace", "1000", "--", Worker(), "die-by-signal", "3"}));
   };
   const auto zero = launch(0), one = launch(1);
-  EXPECT_EQ(EndOf(*one), 128 + SIGKILL);
+  EXPECT_EQ(EndOf(*one).exit_code, 128 + SIGKILL);
   EXPECT_THAT(one->ErrorOutput(), HasSubstr("rank 3 ended: killed by signal 9 (Killed)"));
-  EXPECT_EQ(EndOf(*zero), 4);
+  EXPECT_EQ(EndOf(*zero).exit_code, 4);
   for (const char* line : {"[0] verdict: rank 3 ended: killed by signal 9 (Killed)\n",
                            "[1] verdict: rank 3 ended: killed by signal 9 (Killed)\n"}) {
     EXPECT_THAT(zero->Output(), HasSubstr(line));
@@ -375,12 +369,12 @@ TEST_F(RzRendezvousTest, ALauncherTellsAnotherServerOfARankThatEndsBeforeItJoins
   Start();
   for (const char* ending : {"exit 0", "kill -KILL $$"}) {
     Subprocess run(EndsBeforeJoining(ending, {"--rendezvous", address_}));
-    EXPECT_NE(EndOf(run), 0);
+    EXPECT_NE(EndOf(run).exit_code, 0);
     EXPECT_THAT(run.ErrorOutput(), HasSubstr("[0] rank 2 ended before it joined: "));
   }
   // The same job again, whole.
   Subprocess again(RzRun({"-n", "4", "--rendezvous", address_, "--", Worker(), "meet"}));
-  EXPECT_EQ(EndOf(again), 0) << again.ErrorOutput();
+  EXPECT_EQ(EndOf(again).exit_code, 0) << again.ErrorOutput();
 }
 
 TEST_F(RzRendezvousTest, AWrongWorldSizeIsRefusedWithBothValues) {
@@ -388,22 +382,22 @@ TEST_F(RzRendezvousTest, AWrongWorldSizeIsRefusedWithBothValues) {
   const auto first = StartWorker("wait", 2, 0);
   ASSERT_TRUE(server_->WaitForOutput("asks to join job 'default' of 2 ranks as rank 0"));
   const auto other = StartWorker("meet", 3, 1);
-  EXPECT_EQ(EndOf(*other), 1);
+  EXPECT_EQ(EndOf(*other).exit_code, 1);
   EXPECT_THAT(other->ErrorOutput(), AllOf(HasSubstr("world size 2"), HasSubstr("says 3")));
 }
 
 TEST(RzRendezvousFlagsTest, ReachableAddressesAndTakenPortsAreRefusedInOneLine) {
   Subprocess reachable({ProgramPath("tools/rz_rendezvous"), "--listen", "0.0.0.0:0"});
-  EXPECT_EQ(EndOf(reachable), 1);
+  EXPECT_EQ(EndOf(reachable).exit_code, 1);
   EXPECT_THAT(reachable.ErrorOutput(), HasSubstr("--insecure"));
   Subprocess full({"/bin/sh", "-c",
                    absl::StrCat("exec ", ProgramPath("tools/rz_rendezvous"),
                                 " --listen 127.0.0.1:0 > /dev/full")});
-  EXPECT_EQ(EndOf(full), 1);
+  EXPECT_EQ(EndOf(full).exit_code, 1);
   EXPECT_EQ(full.ErrorOutput(),
             "rz_rendezvous: cannot write to standard output: No space left on device\n");
   Subprocess malformed({ProgramPath("tools/rz_rendezvous"), "--listen", "nowhere"});
-  EXPECT_EQ(EndOf(malformed), 2);
+  EXPECT_EQ(EndOf(malformed).exit_code, 2);
   EXPECT_EQ(Lines(malformed.ErrorOutput()).size(), 1);
 }
 

@@ -10,6 +10,7 @@
 #include <cstdlib>
 
 #include "absl/time/time.h"
+#include "gtest/gtest.h"
 
 namespace rz::testing {
 namespace {
@@ -128,6 +129,15 @@ std::string Subprocess::Output() const {
 std::string Subprocess::ErrorOutput() const {
   MutexLock lock(&mutex_);
   return error_output_;
+}
+
+Ending EndOf(Subprocess& program) {
+  Ending ending;
+  ending.exit_code = program.Wait();
+  EXPECT_TRUE(program.WaitUntilNothingIsLeft());
+  ending.out = program.Output();
+  ending.err = program.ErrorOutput();
+  return ending;
 }
 
 }  // namespace rz::testing

@@ -56,6 +56,16 @@ class Subprocess {
 // The program of Bazel target `label_path`, e.g. "tools/rz_run", among the test's data.
 std::string ProgramPath(const std::string& label_path);
 
+// How a program ended, and all it wrote.
+struct Ending {
+  int exit_code = -1;  // 128 + the signal that ended it
+  std::string out;
+  std::string err;
+};
+
+// Waits for the end, and expects that nothing the program started is left.
+Ending EndOf(Subprocess& program);
+
 }  // namespace rz::testing
 
 #endif  // RINGZERO_TESTS_INTEGRATION_SUBPROCESS_H_

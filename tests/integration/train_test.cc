@@ -26,6 +26,8 @@
 namespace rz {
 namespace {
 
+using ::rz::testing::Ending;
+using ::rz::testing::EndOf;
 using ::rz::testing::ProgramPath;
 using ::rz::testing::Subprocess;
 using ::testing::AllOf;
@@ -48,22 +50,6 @@ const Arguments kSmall = {"--dataset=synthetic", "--model=20-24-16-5", "--global
 Arguments Concat(Arguments a, const Arguments& b) {
   a.insert(a.end(), b.begin(), b.end());
   return a;
-}
-
-// How a program ended, and all it wrote.
-struct Ending {
-  int exit_code = -1;  // 128 + the signal that ended it
-  std::string out;
-  std::string err;
-};
-
-Ending EndOf(Subprocess& program) {
-  Ending ending;
-  ending.exit_code = program.Wait();
-  EXPECT_TRUE(program.WaitUntilNothingIsLeft());
-  ending.out = program.Output();
-  ending.err = program.ErrorOutput();
-  return ending;
 }
 
 // Runs rz_train on `ranks` ranks with rz_run.
