@@ -6,7 +6,6 @@
 #include <cstdint>
 #include <cstdlib>
 #include <map>
-#include <memory>
 #include <string>
 #include <vector>
 
@@ -14,10 +13,10 @@
 #include "collectives/algorithm.h"
 #include "collectives/communicator.h"
 #include "collectives/testing/collective_case.h"
+#include "collectives/testing/sim_calls.h"
 #include "collectives/testing/sim_job.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "runtime/base/status_matchers.h"
 #include "runtime/transport/sim/sim_world.h"
 
 namespace rz {
@@ -26,10 +25,10 @@ namespace {
 using ::rz::testing::AlgorithmOf;
 using ::rz::testing::CollectiveCase;
 using ::rz::testing::DrawJobCase;
-using ::rz::testing::IsOk;
+using ::rz::testing::JobCalls;
 using ::rz::testing::JobCase;
 using ::rz::testing::MakeRankCalls;
-using ::rz::testing::RankCall;
+using ::rz::testing::RunAndCheck;
 using ::rz::testing::SimJob;
 
 constexpr uint64_t kCases = 8000;
@@ -83,18 +82,10 @@ void RunCase(uint64_t seed, Coverage& covered) {
   covered.Add(c);
   SCOPED_TRACE(c.ToString());
   constexpr SendMode kModes[] = {SendMode::kEager, SendMode::kRendezvous, SendMode::kMixed};
-  std::vector<std::vector<std::unique_ptr<RankCall>>> calls;
+  JobCalls calls;
   for (const auto& call : c.calls) calls.push_back(MakeRankCalls(call, c.world, c.options));
   SimJob job(c.world, {.seed = seed, .send_mode = kModes[seed / kLargestWorld % 3]}, c.options);
-  ASSERT_THAT(job.Run(static_cast<int>(calls.size()),
-                      [&](int rank, int i) { return calls[i][rank]->Start(job.comm(rank)); }),
-              IsOk());
-  for (int r = 0; r < c.world; ++r) {
-    ASSERT_THAT(job.results()[r], IsOk()) << "rank " << r;
-    for (size_t i = 0; i < calls.size(); ++i) {
-      ASSERT_EQ(calls[i][r]->Check(), "") << "rank " << r << ", operation " << i;
-    }
-  }
+  RunAndCheck(job, calls);
 }
 
 // The draw must not leave out what the test is for.
