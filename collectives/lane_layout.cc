@@ -31,14 +31,24 @@ LaneLayout::LaneLayout(absl::Span<const int64_t> offsets, int64_t slice_elements
       blocks_(static_cast<int>(offsets.size()) - 1),
       count_(offsets.back()),
       tile_count_(count_ == 0 ? 0 : 1) {
-  int64_t largest_chunk = 0;
-  for (int r = 0; r < blocks_; ++r) largest_chunk = std::max(largest_chunk, Chunk(0, r).count);
+  const int64_t largest_chunk = largest_shard();
   lanes_per_tile_ = lane_count_ = DivideUp(largest_chunk, slice_elements_);
   largest_block_ = std::min(largest_chunk, slice_elements_);
 }
 
 int64_t LaneLayout::largest_lane() const {
   return lane_count_ == 0 ? 0 : ElementsBefore({}, blocks_);
+}
+
+int64_t LaneLayout::ShardCount(int32_t rank) const {
+  return offsets_.empty() ? chunks_.ShardCount(Rank(rank)) : Chunk(0, rank).count;
+}
+
+int64_t LaneLayout::largest_shard() const {
+  if (offsets_.empty()) return chunks_.ShardCount(Rank(0));
+  int64_t largest = 0;
+  for (int r = 0; r < blocks_; ++r) largest = std::max(largest, ShardCount(r));
+  return largest;
 }
 
 bool LaneLayout::has_equal_blocks() const {

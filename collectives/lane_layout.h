@@ -48,6 +48,10 @@ class LaneLayout {
   int64_t largest_block() const { return largest_block_; }
   int64_t largest_lane() const;
 
+  // Elements that belong to `rank`, over all lanes, and the most that belong to any.
+  int64_t ShardCount(int32_t rank) const;
+  int64_t largest_shard() const;
+
   // Every lane's blocks are of one length.
   bool has_equal_blocks() const;
 

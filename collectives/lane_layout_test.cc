@@ -84,6 +84,25 @@ TEST(LaneLayoutTest, ChunksOfAnyLengthsAreCutTheSameWay) {
   EXPECT_EQ(LaneLayout(nothing, 5).lane_count(), 0);
 }
 
+TEST(LaneLayoutTest, ShardsAreTheBlocksOfAllLanes) {
+  const int64_t offsets[] = {0, 5, 5, 23, 30};
+  for (const LaneLayout& layout :
+       {LaneLayout(ChunkLayout(103, 4, 7), 3), LaneLayout(ChunkLayout(103, 4, 0), 4),
+        LaneLayout(ChunkLayout(2, 4, 0), 4), LaneLayout(ChunkLayout(0, 4, 0), 4),
+        LaneLayout(offsets, 4)}) {
+    int64_t largest = 0;
+    for (int r = 0; r < 4; ++r) {
+      int64_t elements = 0;
+      for (int64_t lane = 0; lane < layout.lane_count(); ++lane) {
+        elements += layout.Block(layout.At(lane), r).count;
+      }
+      EXPECT_EQ(layout.ShardCount(r), elements) << "rank " << r;
+      largest = std::max(largest, elements);
+    }
+    EXPECT_EQ(layout.largest_shard(), largest);
+  }
+}
+
 TEST(LaneLayoutTest, HugeCountsDoNotOverflow) {
   const int64_t huge = std::numeric_limits<int64_t>::max();
   const LaneLayout lanes(ChunkLayout(huge, 3, 0), 1 << 16);

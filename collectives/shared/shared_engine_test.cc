@@ -3,13 +3,13 @@
 #include <atomic>
 #include <cstdint>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <thread>
 #include <vector>
 
 #include "collectives/call_descriptor.h"
 #include "collectives/kernels/reduce_kernel.h"
+#include "collectives/shared/memory_only_transport.h"
 #include "collectives/shared/shared_area.h"
 #include "collectives/shared/shared_engine.h"
 #include "collectives/shared/shared_exchange.h"
@@ -22,78 +22,8 @@
 namespace rz {
 namespace {
 
-constexpr size_t kPage = 4096;
-
-// Regions that all threads see at one address.
-struct Regions {
-  struct Region {
-    std::vector<std::byte> memory;
-    std::byte* data = nullptr;
-    size_t size = 0;
-  };
-  std::mutex mutex;
-  std::vector<std::unique_ptr<Region>> all;
-};
-
-class Region final : public SharedMemory {
- public:
-  Region(std::byte* data, size_t size, std::string key) {
-    bytes_ = absl::MakeSpan(data, size);
-    key_ = std::move(key);
-  }
-};
-
-// A transport that only shares memory, and whose doorbells are counted.
-class MemoryOnly final : public Transport {
- public:
-  MemoryOnly(Regions* regions, int rank, int world)
-      : regions_(regions), rank_(rank), world_(world) {}
-
-  absl::StatusOr<std::unique_ptr<SharedMemory>> AllocateShared(size_t bytes) override {
-    std::lock_guard<std::mutex> lock(regions_->mutex);
-    auto region = std::make_unique<Regions::Region>();
-    region->size = (bytes + kPage - 1) / kPage * kPage;
-    region->memory.resize(region->size + kPage);
-    const auto at = reinterpret_cast<uintptr_t>(region->memory.data());
-    region->data = region->memory.data() + (kPage - at % kPage);
-    regions_->all.push_back(std::move(region));
-    const Regions::Region& made = *regions_->all.back();
-    return std::make_unique<Region>(made.data, made.size, std::to_string(regions_->all.size() - 1));
-  }
-  absl::StatusOr<std::unique_ptr<SharedMemory>> MapShared(Rank, std::string_view key) override {
-    std::lock_guard<std::mutex> lock(regions_->mutex);
-    const Regions::Region& region = *regions_->all[std::stoul(std::string(key))];
-    return std::make_unique<Region>(region.data, region.size, std::string(key));
-  }
-  void RingDoorbell(Rank) override { ++rung; }
-
-  std::string LocalAddress() const override { return ""; }
-  absl::Status Connect(Rank, absl::Span<const std::string>, Epoch) override {
-    return absl::OkStatus();
-  }
-  Rank rank() const override { return Rank(rank_); }
-  int world_size() const override { return world_; }
-  absl::Status PostSend(Rank, Tag, absl::Span<const std::byte>, CompletionSink*,
-                        uint64_t) override {
-    return absl::UnimplementedError("no messages");
-  }
-  absl::Status PostRecv(Rank, Tag, absl::Span<std::byte>, CompletionSink*, uint64_t) override {
-    return absl::UnimplementedError("no messages");
-  }
-  void CancelReceives(CompletionSink*) override {}
-  int Progress() override { return 0; }
-  void WaitForEvent(Deadline) override {}
-  void Wake() override {}
-  void Abort(absl::Status) override {}
-  std::string Description() const override { return "memory only"; }
-
-  int rung = 0;
-
- private:
-  Regions* const regions_;
-  const int rank_;
-  const int world_;
-};
+using ::rz::testing::MemoryOnly;
+using ::rz::testing::Regions;
 
 // One rank: area, exchange and engine, and calls made as a communicator makes them.
 class Node {

@@ -59,21 +59,8 @@ int64_t SharedWork::SliceElements(const Plan& plan, int world, size_t slot_bytes
 
 size_t SharedWork::LargestInput(const Plan& plan) {
   if (plan.collective == Collective::kBarrier) return 0;
-  const size_t element = SizeOf(plan.arithmetic.dtype);
-  if (!plan.input_is_shard()) return static_cast<size_t>(plan.lanes.count()) * element;
-  int64_t largest = 0;
-  // Rank 0 has the largest shard but in a v variant, which is one tile.
-  if (plan.has_counts) {
-    for (int b = 0; b < plan.lanes.blocks(); ++b) {
-      largest = std::max(largest, plan.lanes.offsets()[b + 1] - plan.lanes.offsets()[b]);
-    }
-  } else {
-    for (int64_t lane = 0; lane < plan.lanes.lane_count(); ++lane) {
-      largest += plan.lanes.Block(plan.lanes.At(lane), 0).count;
-      if (static_cast<size_t>(largest) * element > kMostBytesInLine) break;
-    }
-  }
-  return static_cast<size_t>(largest) * element;
+  const int64_t elements = plan.input_is_shard() ? plan.lanes.largest_shard() : plan.lanes.count();
+  return static_cast<size_t>(elements) * SizeOf(plan.arithmetic.dtype);
 }
 
 bool SharedWork::Gives(int rank) const {
@@ -277,22 +264,14 @@ void SharedWork::SumAndPush(int64_t lane, const Inputs& inputs,
   }
 }
 
-int64_t SharedWork::ShardElements() const {
-  int64_t elements = 0;
-  for (int64_t lane = 0; lane < layout().lane_count(); ++lane) {
-    elements += CountOf(layout().At(lane), rank_);
-  }
-  return elements;
-}
-
 size_t SharedWork::input_bytes() const {
   if (!gives()) return 0;
-  return Bytes(plan_->input_is_shard() ? ShardElements() : layout().count());
+  return Bytes(plan_->input_is_shard() ? layout().ShardCount(rank_) : layout().count());
 }
 
 size_t SharedWork::output_bytes() const {
   if (!takes()) return 0;
-  return Bytes(plan_->output_is_shard() ? ShardElements() : layout().count());
+  return Bytes(plan_->output_is_shard() ? layout().ShardCount(rank_) : layout().count());
 }
 
 absl::Span<const std::byte> SharedWork::WholeInput() const { return {input_, input_bytes()}; }

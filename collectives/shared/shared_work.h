@@ -88,7 +88,6 @@ class SharedWork {
   size_t Bytes(int64_t elements) const { return static_cast<size_t>(elements) * element_bytes_; }
   size_t InputOffset(Position at, int32_t block) const;
   size_t OutputOffset(Position at, int32_t block) const;
-  int64_t ShardElements() const;
   int64_t CountOf(Position at, int32_t block) const { return layout().Block(at, block).count; }
 
   // Block `block` of `rank`'s input.
