@@ -34,7 +34,7 @@ inline constexpr size_t kLeastBytesInPlace = size_t{8} << 10;
 
 // Private inputs of so many bytes are copied by the system out of their process, if all are only
 // moved. Below, its calls cost more than a second copy.
-inline constexpr size_t kLeastBytesToFetch = size_t{64} << 10;
+inline constexpr size_t kLeastBytesToFetch = size_t{256} << 10;
 
 // Steps a rank offers beyond the one it takes.
 inline constexpr int64_t kMostStepsAhead = 1;

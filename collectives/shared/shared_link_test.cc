@@ -21,7 +21,7 @@ using ::rz::testing::StatusIs;
 using ::testing::HasSubstr;
 
 constexpr int kWorld = 2;
-constexpr int64_t kCount = 40'000;
+constexpr int64_t kCount = 200'000;
 constexpr int64_t kNoProcess = 999'999'999;
 
 struct Ranks {
@@ -75,7 +75,7 @@ TEST(SharedLinkTest, MemoryThatCannotBeReadIsTroubleAndItsRankIsNamed) {
   const std::vector<int32_t> in(kCount);
   std::vector<std::vector<int32_t>> out(kWorld, std::vector<int32_t>(kCount));
   for (int r = 0; r < kWorld; ++r) ranks.StartAllGather(r, in.data(), out[r].data());
-  for (int i = 0; i < 100; ++i) ranks.links[0]->Poll();
+  for (int i = 0; i < 1000; ++i) ranks.links[0]->Poll();
   EXPECT_THAT(ranks.links[0]->trouble(),
               StatusIs(absl::StatusCode::kUnavailable,
                        HasSubstr("the memory of rank 1 cannot be reached any more")));
