@@ -29,10 +29,12 @@ TEST(EndpointTest, RefusesWhatIsNone) {
 
 TEST(EndpointTest, KnowsWhatOnlyThisMachineCanReach) {
   for (const char* host : {"127.0.0.1", "127.1.2.3", "::1", "::ffff:127.0.0.1", "localhost"}) {
-    EXPECT_EQ(*IsLoopback(host), true) << host;
+    ASSERT_OK_AND_ASSIGN(const bool loopback, IsLoopback(host));
+    EXPECT_TRUE(loopback) << host;
   }
   for (const char* host : {"0.0.0.0", "::", "10.0.0.1", "::ffff:10.0.0.1"}) {
-    EXPECT_EQ(*IsLoopback(host), false) << host;
+    ASSERT_OK_AND_ASSIGN(const bool loopback, IsLoopback(host));
+    EXPECT_FALSE(loopback) << host;
   }
 }
 
