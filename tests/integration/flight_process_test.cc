@@ -139,6 +139,8 @@ TEST_F(FlightProcessTest, FailedRanksWriteByThemselves) {
 
 TEST_F(FlightProcessTest, TheFileOfADeadRankIsMissed) {
   Subprocess run(Command("die"), "", Variables());
+  AwaitCallers(run, kWorld - 1);
+  run.Signal(SIGUSR1);
   EXPECT_NE(run.Wait(), 0);
   EXPECT_TRUE(run.WaitUntilNothingIsLeft());
   ASSERT_EQ(Files().size(), static_cast<size_t>(kWorld - 1));

@@ -1,7 +1,7 @@
 // A rank for the tests of flight records: joins the job of its environment over UCX, makes forty
 // calls like all others, then does as it is told. SIGUSR1 lets ranks that wait go on.
 //   flight_worker differ     the last rank makes another call #41 than the rest
-//   flight_worker die        the last rank kills itself instead of call #41
+//   flight_worker die        the last rank kills itself instead of call #41, at a SIGUSR1
 //   flight_worker late       the last rank makes call #41 only at a SIGUSR1
 //   flight_worker stuck      in call #41 the last rank waits for the one before it, which calls at
 //                            the first SIGUSR1; the last one does not move again until the second
@@ -81,7 +81,11 @@ class Worker {
   }
 
   absl::Status Die() {
-    if (is_last()) kill(getpid(), SIGKILL);
+    if (is_last()) {
+      // The others may still need it for the call before.
+      AwaitSignal(1);
+      kill(getpid(), SIGKILL);
+    }
     return Gather();
   }
 
