@@ -3,6 +3,7 @@
 #include <sys/mman.h>
 
 #include <cerrno>
+#include <cstdint>
 #include <cstring>
 #include <utility>
 
@@ -20,6 +21,22 @@ constexpr std::string_view kTagNames[kMemoryTagCount] = {
     "parameters", "gradients", "master",     "moment 1", "moment 2",
     "bucket",     "scratch",   "activation", "other",
 };
+
+// Fresh memory from a multiple of `unit` on, which `size` is a multiple of too; null: there is
+// none. Older kernels give huge pages to no mapping that begins elsewhere.
+void* MapAligned(size_t size, size_t unit) {
+  const size_t slack = unit - kPage;
+  if (size > SIZE_MAX - slack) return nullptr;
+  void* const memory =
+      mmap(nullptr, size + slack, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (memory == MAP_FAILED) return nullptr;
+  auto* const first = static_cast<std::byte*>(memory);
+  const size_t past = reinterpret_cast<uintptr_t>(first) % unit;
+  const size_t head = past == 0 ? 0 : unit - past;
+  if (head > 0) munmap(first, head);
+  if (head < slack) munmap(first + head + size, slack - head);
+  return first + head;
+}
 
 }  // namespace
 
@@ -63,10 +80,8 @@ absl::StatusOr<Buffer> Buffer::Allocate(size_t size, MemoryTag tag, MemoryLedger
   if (size > 0) {
     const size_t unit = size >= kHugePage ? kHugePage : kPage;
     const size_t mapped = size > SIZE_MAX - unit ? 0 : (size + unit - 1) / unit * unit;
-    void* memory = mapped == 0 ? MAP_FAILED
-                               : mmap(nullptr, mapped, PROT_READ | PROT_WRITE,
-                                      MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (memory == MAP_FAILED) {
+    void* const memory = mapped == 0 ? nullptr : MapAligned(mapped, unit);
+    if (memory == nullptr) {
       const std::string_view name = NameOf(tag);
       return absl::ResourceExhaustedError(absl::StrCat(
           "no memory for ", size, " bytes of ", absl::string_view(name.data(), name.size()), ": ",

@@ -13,6 +13,7 @@
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "runtime/base/status_macros.h"
+#include "runtime/transport/ucx/huge_alias.h"
 
 namespace rz {
 namespace {
@@ -24,9 +25,14 @@ struct KeyHeader {
   static constexpr uint64_t kMagic = 0x314d48535a52;  // "RZSHM1"
   uint64_t magic = kMagic;
   uint64_t address = 0;  // in the owner
-  uint64_t size = 0;     // without the page of the proof
+  uint64_t size = 0;     // without the proof's page
   uint64_t proof = 0;    // what stands behind them
 };
+
+// Empty where the mapping has no whole huge page.
+HugeAlias AliasOf(std::byte* data, size_t bytes) {
+  return bytes < kHugePage ? HugeAlias() : HugeAlias(absl::MakeSpan(data, bytes));
+}
 
 uint64_t RandomNumber() {
   std::random_device device;
@@ -60,6 +66,7 @@ class OwnRegion final : public SharedMemory {
 
   const ucp_context_h context_;
   ucp_mem_h memory_ = nullptr;
+  HugeAlias alias_;
 };
 
 absl::Status OwnRegion::Open(size_t bytes) {
@@ -83,10 +90,16 @@ absl::Status OwnRegion::Open(size_t bytes) {
   if (status != UCS_OK || attributes.length < params.length) {
     return absl::InternalError("UCX does not say where its memory is");
   }
-  bytes_ = absl::MakeSpan(static_cast<std::byte*>(attributes.address), header.size);
   header.address = reinterpret_cast<uint64_t>(attributes.address);
   header.proof = RandomNumber();
-  std::memcpy(bytes_.data() + header.size, &header.proof, sizeof header.proof);
+  auto* data = static_cast<std::byte*>(attributes.address);
+  std::memcpy(data + header.size, &header.proof, sizeof header.proof);
+  alias_ = AliasOf(data, params.length);
+  if (!alias_.bytes().empty()) {
+    alias_.Collapse();
+    data = alias_.bytes().data();
+  }
+  bytes_ = absl::MakeSpan(data, header.size);
   return MakeKey(header);
 }
 
@@ -109,14 +122,18 @@ absl::Status OwnRegion::MakeKey(KeyHeader header) {
 
 class PeerRegion final : public SharedMemory {
  public:
-  PeerRegion(ucp_rkey_h rkey, absl::Span<std::byte> bytes, std::string key) : rkey_(rkey) {
-    bytes_ = bytes;
+  // `size`: without the proof's page.
+  PeerRegion(ucp_rkey_h rkey, std::byte* data, size_t size, std::string key)
+      : rkey_(rkey), alias_(AliasOf(data, size + kPage)) {
+    if (!alias_.bytes().empty()) data = alias_.bytes().data();
+    bytes_ = absl::MakeSpan(data, size);
     key_ = std::move(key);
   }
   ~PeerRegion() override { ucp_rkey_destroy(rkey_); }
 
  private:
   const ucp_rkey_h rkey_;
+  const HugeAlias alias_;
 };
 
 }  // namespace
@@ -154,7 +171,7 @@ absl::StatusOr<std::unique_ptr<SharedMemory>> MapUcxShared(ucp_ep_h endpoint,
     return Unreachable("something else is mapped there");
   }
   std::move(give_back).Cancel();
-  return std::make_unique<PeerRegion>(rkey, absl::MakeSpan(data, header.size), std::string(key));
+  return std::make_unique<PeerRegion>(rkey, data, header.size, std::string(key));
 }
 
 }  // namespace rz
