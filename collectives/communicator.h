@@ -70,6 +70,10 @@ struct CommunicatorOptions {
   // All ranks give the same.
   size_t shared_slot_bytes = size_t{256} << 10;
 
+  // Whether others may copy large private buffers of a rank that shares memory out of its process
+  // (process_vm_readv), where the system lets all of them: faster than through slots.
+  bool shared_fetch = true;
+
   // Distinguishes communicators over the same transport: 0 .. 255.
   uint32_t id = 0;
 

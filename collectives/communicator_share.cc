@@ -72,7 +72,7 @@ absl::Status ShareOperation::State::MapAndVote() {
     const absl::Status mapped = area->Map(keys);
     if (!mapped.ok()) obstacle = std::string(mapped.message());
   }
-  able = !obstacle.empty() ? 0 : area->CanFetch() ? 2 : 1;
+  able = !obstacle.empty() ? 0 : impl->options().shared_fetch && area->CanFetch() ? 2 : 1;
   RZ_ASSIGN_OR_RETURN(voting,
                       communicator->StartAllReduce(&able, &able, 1, DType::kInt32, ReduceOp::kMin));
   return absl::OkStatus();

@@ -82,7 +82,8 @@ void Communicator::Impl::SetSharedLayout(const Call& call, Plan& plan) {
   };
   if (call.has_counts) SetOffsets(call.counts, offsets_);
   cut(LaneLayout::kUnsliced);
-  const int64_t slice = SharedWork::SliceElements(plan, world, options_.shared_slot_bytes);
+  const int64_t slice = SharedWork::SliceElements(plan, world, options_.shared_slot_bytes,
+                                                  shared_ != nullptr && shared_->fetches());
   if (slice < plan.lanes.largest_block()) cut(slice);
 }
 

@@ -40,6 +40,7 @@ void RunCase(uint64_t seed, std::map<Collective, int>& covered) {
   JobCase c = DrawJobCase(seed, 1 + static_cast<int>(seed % kLargestWorld),
                           seed % kLargeOneIn == 0 ? kLarge : kLargestCount);
   c.options.shared_slot_bytes = kSlotBytes[seed / kLargestWorld % 3];
+  c.options.shared_fetch = seed / 3 % 2 == 0;
   // Every other job leaves the choice to us: shared memory wherever it can be.
   if (seed % 2 == 0) c.options.algorithms.clear();
   SCOPED_TRACE(c.ToString());

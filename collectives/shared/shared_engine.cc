@@ -6,8 +6,7 @@
 //   Sum k     those that give have offered k
 //   Take k    they have offered it, or where there are sums, all have summed it
 //
-// A call whose buffers are in reach of all that need them takes its steps without a flag, and ends
-// when all have taken all of theirs.
+// Calls that need no slots are in shared_engine_in_place.cc.
 #include "collectives/shared/shared_engine.h"
 
 #include <algorithm>
@@ -28,7 +27,8 @@ SharedEngine::SharedEngine(SharedArea* area, SharedExchange* exchange, SharedReg
       inputs_(static_cast<size_t>(area->world())),
       results_(static_cast<size_t>(area->world())),
       outputs_(static_cast<size_t>(area->world())),
-      processes_(static_cast<size_t>(area->world())) {}
+      processes_(static_cast<size_t>(area->world())),
+      output_processes_(static_cast<size_t>(area->world())) {}
 
 int SharedEngine::NewRunning() {
   if (free_.empty()) {
@@ -67,108 +67,6 @@ void SharedEngine::Start(int64_t number, const Plan& plan, const void* input, vo
   NamePlaces(call, largest_input, input, output);
   // What is in reach needs no slot, if that of the others is too.
   if (order_.size() == 1 && !call.input.known() && !call.output.known()) OfferOne(call);
-}
-
-void SharedEngine::NamePlaces(Running& call, size_t largest_input, const void* input,
-                              void* output) {
-  call.input = call.output = {};
-  call.way = SharedWork::Way::kSlots;
-  call.decided = largest_input < kLeastBytesInPlace;
-  if (call.decided) return;
-  if (!regions_->empty()) {
-    if (call.work.gives()) call.input = regions_->PlaceOf(input, call.work.input_bytes());
-    if (call.work.takes()) call.output = regions_->PlaceOf(output, call.work.output_bytes());
-  }
-  // What cannot be mapped is copied by the system, where that is less than twice through a slot.
-  if (!call.input.known() && call.work.gives() && area_->fetches() &&
-      SharedWork::OnlyMoves(call.plan.collective) && largest_input >= kLeastBytesToFetch) {
-    call.input = SharedPlace::Private(input);
-  }
-  const SharedPlace places[2] = {call.input, call.output};
-  exchange_->Attach(absl::MakeConstSpan(reinterpret_cast<const std::byte*>(places), sizeof places));
-}
-
-void SharedEngine::Decide(Running& call) {
-  call.decided = true;
-  bool inputs = true;
-  bool outputs = true;
-  for (int r = 0; r < area_->world(); ++r) {
-    SharedPlace places[2];
-    std::memcpy(places, exchange_->PayloadOf(call.number, r), sizeof places);
-    inputs &= !call.work.Gives(r) || places[0].known();
-    outputs &= !call.work.Takes(r) || places[1].mapped();
-  }
-  call.way = SharedWork::WayOf(call.plan.collective, inputs, outputs);
-  if (call.way == SharedWork::Way::kSlots) return;
-  call.offered = 0;  // what was offered in vain
-  if (const int rank = FindPlaces(call); rank != SharedWork::kNone) SetTrouble(call, rank);
-}
-
-void SharedEngine::SetTrouble(const Running& call, int rank) {
-  trouble_ =
-      absl::UnavailableError(absl::StrCat(DescribeOperation(call.number), ": the memory of rank ",
-                                          rank, " cannot be reached any more"));
-}
-
-int SharedEngine::FindPlaces(const Running& call) {
-  for (int r = 0; r < area_->world(); ++r) {
-    if (r == area_->rank()) continue;
-    SharedPlace places[2];
-    std::memcpy(places, exchange_->PayloadOf(call.number, r), sizeof places);
-    const bool takes_inputs = call.way != SharedWork::Way::kPush;
-    const bool pushes = call.way != SharedWork::Way::kTake;
-    const auto at = static_cast<size_t>(r);
-    inputs_[at] = nullptr;
-    outputs_[at] = nullptr;
-    processes_[at] = 0;
-    if (takes_inputs && call.work.Gives(r) && !places[0].mapped()) {
-      // The address is another process's: it is only reckoned with here.
-      std::memcpy(&inputs_[at], &places[0].offset, sizeof inputs_[at]);
-      processes_[at] = area_->Header(r).process.value.load(std::memory_order_relaxed);
-    } else if (takes_inputs && call.work.Gives(r)) {
-      inputs_[at] = regions_->AddressOf(r, places[0]);
-      if (inputs_[at] == nullptr) return r;
-    }
-    if (pushes && call.work.Takes(r)) {
-      outputs_[at] = regions_->AddressOf(r, places[1]);
-      if (outputs_[at] == nullptr) return r;
-    }
-  }
-  return SharedWork::kNone;
-}
-
-int SharedEngine::AdvanceInPlace(Running& call) {
-  if (call.taken == call.steps || !trouble_.ok()) return 0;
-  const int64_t end = call.base + call.steps;
-  if (call.way == SharedWork::Way::kTake && !call.work.takes() && call.offered < call.steps) {
-    call.offered = call.steps - 1;
-  }
-  if (call.offered < call.steps) {
-    switch (call.way) {
-      case SharedWork::Way::kTake:
-        if (!call.work.takes()) break;
-        if (const int rank = call.work.Take(call.offered, {true, inputs_, processes_}, {});
-            rank != SharedWork::kNone) {
-          SetTrouble(call, rank);
-          return 0;
-        }
-        break;
-      case SharedWork::Way::kPush:
-        call.work.Push(call.offered, outputs_);
-        break;
-      case SharedWork::Way::kSumAndPush:
-        call.work.SumAndPush(call.offered, {true, inputs_}, outputs_);
-        break;
-      case SharedWork::Way::kSlots:
-        break;
-    }
-    if (++call.offered == call.steps) Publish(area_->header().taken, end);
-    return 1;
-  }
-  // Others may be reading this rank's input, or storing into its output.
-  if (!HaveReached(Stage::kTaken, call, end)) return 0;
-  call.taken = call.steps;
-  return 1;
 }
 
 int SharedEngine::Poll() {
@@ -298,8 +196,10 @@ int SharedEngine::WaitsFor() const {
   if (exchange_->agreed() < call.number) return exchange_->FirstLate();
   if (call.in_line) return -1;
   if (call.way != SharedWork::Way::kSlots) {
-    return call.offered < call.steps ? -1
-                                     : FirstBehind(Stage::kTaken, call, call.base + call.steps);
+    if (call.offered == call.steps) look(Stage::kTaken, call.base + call.steps);
+    if (call.offered == 0) look(Stage::kTaken, call.base);
+    if (call.summed == call.steps) look(Stage::kSummed, call.base + call.offered + 1);
+    return behind;
   }
   const int64_t source = call.sums_by_owner ? call.summed : call.offered;
   if (call.taken < source) {

@@ -95,8 +95,12 @@ class SharedEngine {
   // Of the other ranks' buffers; returns a rank whose buffer cannot be mapped, or
   // SharedWork::kNone.
   int FindPlaces(const Running& call);
+  bool FindPlace(int rank, const SharedPlace& place, const std::byte*& address, int64_t& process);
   void SetTrouble(const Running& call, int rank);
   int AdvanceInPlace(Running& call);
+  bool StepInPlace(Running& call);
+  bool SumOrTakeInPlace(Running& call, const SharedWork::Inputs& inputs);
+  bool Stepped(Running& call, int unreachable);
   bool OfferOne(Running& call);
   bool SumOne(Running& call);
   bool TakeOne(Running& call);
@@ -119,7 +123,8 @@ class SharedEngine {
   std::vector<const std::byte*> inputs_;
   std::vector<const std::byte*> results_;
   std::vector<std::byte*> outputs_;
-  std::vector<int64_t> processes_;
+  std::vector<int64_t> processes_;         // of inputs_ that are fetched; otherwise 0
+  std::vector<int64_t> output_processes_;  // of outputs_
   absl::Status trouble_;
 };
 

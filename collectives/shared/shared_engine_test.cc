@@ -50,7 +50,8 @@ class Node {
     plan.arithmetic.kernel = *GetReduceKernel(DType::kInt32, ReduceOp::kSum);
     const ChunkLayout chunks(count, area_->world(), 0);
     plan.lanes = LaneLayout(chunks, LaneLayout::kUnsliced);
-    const int64_t slice = SharedWork::SliceElements(plan, area_->world(), area_->slot_bytes());
+    const int64_t slice =
+        SharedWork::SliceElements(plan, area_->world(), area_->slot_bytes(), area_->fetches());
     plan.lanes = LaneLayout(chunks, slice);
     CallDescriptor call;
     call.number = ++number_;

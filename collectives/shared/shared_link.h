@@ -29,6 +29,8 @@ class SharedLink {
   SharedEngine& engine() { return engine_; }
   const SharedEngine& engine() const { return engine_; }
   SharedRegions& regions() { return regions_; }
+  // All ranks can copy from the others' processes.
+  bool fetches() const { return area_->fetches(); }
 
   // Moves what can be moved, without the transport; returns how much.
   int Poll();

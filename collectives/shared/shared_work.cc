@@ -44,8 +44,32 @@ bool SharedWork::SumsByOwner(const Plan& plan, int world, size_t slot_bytes) {
   return false;
 }
 
-int64_t SharedWork::SliceElements(const Plan& plan, int world, size_t slot_bytes) {
+bool SharedWork::MayFetch(const Plan& plan, int world, size_t slot_bytes) {
+  size_t least = slot_bytes;
+  switch (plan.collective) {
+    case Collective::kReduceScatter:
+    case Collective::kAllReduce:
+      if (world > kMostRanksToFetchSums) return false;
+      least *= kLeastSlotsToFetchSums;
+      break;
+    case Collective::kReduce:
+    case Collective::kBarrier:
+      return false;
+    default:
+      least *= kLeastSlotsToFetch;
+  }
+  return LargestInput(plan) >= std::max(least, kLeastBytesInPlace);
+}
+
+int64_t SharedWork::SliceElements(const Plan& plan, int world, size_t slot_bytes, bool fetches) {
   const auto element = static_cast<int64_t>(SizeOf(plan.arithmetic.dtype));
+  if (fetches && MayFetch(plan, world, slot_bytes)) {
+    const size_t bytes = IsReduction(plan.collective)
+                             ? 2 * slot_bytes / static_cast<size_t>(std::max(world - 1, 1))
+                             : kMostBytesToFetch;
+    return std::max<int64_t>(
+        1, static_cast<int64_t>(bytes) / kSharedAlignment * kSharedAlignment / element);
+  }
   const int64_t blocks = OffersOneBlock(plan.collective) ? 1 : world;
   const auto largest = static_cast<int64_t>(slot_bytes) / blocks;
   // Several steps, so that one rank copies while another one reads; not so small that the flags
@@ -91,20 +115,20 @@ bool SharedWork::Takes(int rank) const {
   }
 }
 
-bool SharedWork::OnlyMoves(Collective collective) {
-  return !IsReduction(collective) && collective != Collective::kBarrier;
-}
-
-SharedWork::Way SharedWork::WayOf(Collective collective, bool inputs, bool outputs) {
+SharedWork::Way SharedWork::WayOf(Collective collective, Reach inputs, Reach outputs) {
+  const bool takes = inputs != Reach::kNone;
+  const bool pushes = outputs == Reach::kStore;
   switch (collective) {
     case Collective::kAllReduce:
+      if (!takes || outputs == Reach::kNone) return Way::kSlots;
+      return pushes ? Way::kSumAndPush : Way::kSumAndTake;
     case Collective::kReduce:
-      return inputs && outputs ? Way::kSumAndPush : Way::kSlots;
+      return takes && pushes ? Way::kSumAndPush : Way::kSlots;
     case Collective::kAllGather:
     case Collective::kAllToAll:
-      return outputs ? Way::kPush : inputs ? Way::kTake : Way::kSlots;
+      return pushes ? Way::kPush : takes ? Way::kTake : Way::kSlots;
     default:
-      return inputs ? Way::kTake : Way::kSlots;
+      return takes ? Way::kTake : Way::kSlots;
   }
 }
 
@@ -155,15 +179,50 @@ const std::byte* SharedWork::BlockOf(const Inputs& inputs, int rank, Position at
   return base + static_cast<size_t>(block) * Bytes(layout().largest_block());
 }
 
-void SharedWork::Reduce(const Inputs& inputs, Position at, int32_t block, std::byte* to,
-                        bool stream) {
+int64_t SharedWork::ProcessOf(absl::Span<const int64_t> processes, int rank) const {
+  return rank == rank_ || processes.empty() ? 0 : processes[static_cast<size_t>(rank)];
+}
+
+int SharedWork::Reduce(const Inputs& inputs, Position at, int32_t block, std::byte* to,
+                       bool stream) {
   const int64_t count = CountOf(at, block);
-  if (count == 0) return;
+  if (count == 0) return kNone;
+  std::byte* scratch = inputs.scratch;
   for (int i = 0; i < world_; ++i) {
     const int from = (block + 1 + i) % world_;
-    sources_[static_cast<size_t>(i)] = BlockOf(inputs, from, at, block);
+    const std::byte*& source = sources_[static_cast<size_t>(i)];
+    source = BlockOf(inputs, from, at, block);
+    const int64_t process = ProcessOf(inputs.processes, from);
+    if (process == 0) continue;
+    if (!Fetch(process, scratch, source, Bytes(count))) return from;
+    source = scratch;
+    scratch += Bytes(layout().largest_block());
   }
   ReduceSources(to, sources_, static_cast<size_t>(count), plan_->arithmetic, stream);
+  return kNone;
+}
+
+int SharedWork::SumWhole(int64_t lane, const Inputs& inputs) {
+  const Position at = layout().At(lane);
+  return Reduce(inputs, at, rank_, output_ + OutputOffset(at, rank_), false);
+}
+
+int SharedWork::TakeSums(int64_t lane, absl::Span<std::byte* const> outputs,
+                         absl::Span<const int64_t> processes) const {
+  const Position at = layout().At(lane);
+  int unread = kNone;
+  for (int i = 1; i < world_; ++i) {
+    const int r = (rank_ + i) % world_;
+    const size_t offset = OutputOffset(at, r);
+    const std::byte* const from = outputs[static_cast<size_t>(r)] + offset;
+    const int64_t process = ProcessOf(processes, r);
+    if (process == 0) {
+      CopyOut(output_ + offset, from, CountOf(at, r));
+    } else if (!Fetch(process, output_ + offset, from, Bytes(CountOf(at, r)))) {
+      unread = r;
+    }
+  }
+  return unread;
 }
 
 void SharedWork::Sum(int64_t lane, const Inputs& inputs, std::byte* result_slot) {
@@ -180,9 +239,8 @@ bool SharedWork::TakeBlock(std::byte* to, const Inputs& inputs, int rank, Positi
                            int32_t block) const {
   const std::byte* const from = BlockOf(inputs, rank, at, block);
   const int64_t count = CountOf(at, block);
-  const int64_t process =
-      inputs.processes.empty() ? 0 : inputs.processes[static_cast<size_t>(rank)];
-  if (rank != rank_ && process != 0) return Fetch(process, to, from, Bytes(count));
+  const int64_t process = ProcessOf(inputs.processes, rank);
+  if (process != 0) return Fetch(process, to, from, Bytes(count));
   CopyOut(to, from, count);
   return true;
 }
@@ -217,7 +275,7 @@ int SharedWork::Take(int64_t lane, const Inputs& inputs,
       }
       break;
     case Collective::kReduceScatter:
-      Reduce(inputs, at, rank_, output_ + OutputOffset(at, rank_), streams_);
+      unread = Reduce(inputs, at, rank_, output_ + OutputOffset(at, rank_), streams_);
       break;
     case Collective::kAllReduce:
     case Collective::kReduce:
@@ -247,21 +305,21 @@ void SharedWork::Push(int64_t lane, absl::Span<std::byte* const> outputs) const 
   }
 }
 
-void SharedWork::SumAndPush(int64_t lane, const Inputs& inputs,
-                            absl::Span<std::byte* const> outputs) {
+int SharedWork::SumAndPush(int64_t lane, const Inputs& inputs,
+                           absl::Span<std::byte* const> outputs) {
   const Position at = layout().At(lane);
   const auto output_of = [&](int rank) {
     return (rank == rank_ ? output_ : outputs[static_cast<size_t>(rank)]) + OutputOffset(at, rank_);
   };
   if (plan_->collective == Collective::kReduce) {
-    Reduce(inputs, at, rank_, output_of(plan_->root.value()), streams_);
-    return;
+    return Reduce(inputs, at, rank_, output_of(plan_->root.value()), streams_);
   }
   // The own output stays in the cache until the others have it.
-  Reduce(inputs, at, rank_, output_of(rank_), false);
+  const int unread = Reduce(inputs, at, rank_, output_of(rank_), false);
   for (int i = 1; i < world_; ++i) {
     CopyOut(output_of((rank_ + i) % world_), output_of(rank_), CountOf(at, rank_));
   }
+  return unread;
 }
 
 size_t SharedWork::input_bytes() const {

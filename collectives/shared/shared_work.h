@@ -32,8 +32,11 @@ class SharedWork {
   // Results are summed by their owners and then taken. Otherwise everybody sums for itself.
   static bool SumsByOwner(const Plan& plan, int world, size_t slot_bytes);
 
-  // Elements of a lane's block such that a lane fits a slot. All ranks come to the same.
-  static int64_t SliceElements(const Plan& plan, int world, size_t slot_bytes);
+  // Elements of a lane's block such that a lane fits a slot, or where what is private is fetched
+  // (`fetches`: all ranks can), such that the scratch holds it. All ranks come to the same.
+  static int64_t SliceElements(const Plan& plan, int world, size_t slot_bytes, bool fetches);
+  // Private buffers of this call are fetched, if all ranks can.
+  static bool MayFetch(const Plan& plan, int world, size_t slot_bytes);
 
   // Bytes of the largest input of a rank that others need; those of a rank that gives nothing count
   // as none.
@@ -54,6 +57,8 @@ class SharedWork {
     absl::Span<const std::byte* const> of;  // by rank; the own one is not looked at
     // By rank, where inputs are addresses in other processes; 0: here.
     absl::Span<const int64_t> processes = {};
+    // Two slots, for what is fetched of them to be summed.
+    std::byte* scratch = nullptr;
   };
   void Sum(int64_t lane, const Inputs& inputs, std::byte* result_slot);
 
@@ -62,18 +67,25 @@ class SharedWork {
   static constexpr int kNone = -1;
   int Take(int64_t lane, const Inputs& inputs, absl::Span<const std::byte* const> results);
 
+  // all_reduce without slots, in two stages: this rank's block of all inputs, which are whole, into
+  // its output; and of the others' outputs their blocks. `processes`: of outputs that are addresses
+  // there. Both return as Take.
+  int SumWhole(int64_t lane, const Inputs& inputs);
+  int TakeSums(int64_t lane, absl::Span<std::byte* const> outputs,
+               absl::Span<const int64_t> processes) const;
+
   // Without slots: others' outputs are in reach, whole, by rank; of ranks that take nothing they
   // are not looked at. Push stores this rank's input where it belongs, of all_gather and
-  // all_to_all; SumAndPush this rank's share of a reduction of inputs that are whole.
+  // all_to_all; SumAndPush this rank's share of a reduction of inputs that are whole, and returns
+  // as Take.
   void Push(int64_t lane, absl::Span<std::byte* const> outputs) const;
-  void SumAndPush(int64_t lane, const Inputs& inputs, absl::Span<std::byte* const> outputs);
+  int SumAndPush(int64_t lane, const Inputs& inputs, absl::Span<std::byte* const> outputs);
 
-  // How a call goes where buffers are in reach: `inputs` are those of all ranks that give,
-  // `outputs` of all that take.
-  enum class Way : uint8_t { kSlots, kTake, kPush, kSumAndPush };
-  static Way WayOf(Collective collective, bool inputs, bool outputs);
-  // Inputs are copied and nothing else.
-  static bool OnlyMoves(Collective collective);
+  // How a call goes by what is in reach of all that need it, for loads and stores or only to be
+  // fetched: the inputs of all ranks that give, the outputs of all that take.
+  enum class Way : uint8_t { kSlots, kTake, kPush, kSumAndPush, kSumAndTake };
+  enum class Reach : uint8_t { kNone, kFetch, kStore };
+  static Way WayOf(Collective collective, Reach inputs, Reach outputs);
   size_t input_bytes() const;
   size_t output_bytes() const;
 
@@ -92,7 +104,10 @@ class SharedWork {
 
   // Block `block` of `rank`'s input.
   const std::byte* BlockOf(const Inputs& inputs, int rank, Position at, int32_t block) const;
-  void Reduce(const Inputs& inputs, Position at, int32_t block, std::byte* to, bool stream);
+  // 0: what is `rank`'s is in reach of loads.
+  int64_t ProcessOf(absl::Span<const int64_t> processes, int rank) const;
+  // Returns as Take.
+  int Reduce(const Inputs& inputs, Position at, int32_t block, std::byte* to, bool stream);
   void Copy(std::byte* to, const std::byte* from, int64_t elements) const;
   // The same into an output.
   void CopyOut(std::byte* to, const std::byte* from, int64_t elements) const;
