@@ -137,6 +137,10 @@ void BenchFlags::DeclareOutput(FlagSet* flags) {
               "say which algorithm each size would take and why, and run nothing");
   flags->Bool("limit", &values_.columns.limit,
               "also what moving the bytes costs at least: each rank in its own memory");
+  flags->Double(
+      "cliffs", &values_.cliffs, {1, 1000},
+      "name sizes that take more than so many times what their neighbours' times promise; "
+      "best with --batches");
   flags->Bool("percentiles", &values_.columns.percentiles,
               "time each call: min, p50, p90, p99, max over the slowest rank's");
   flags->Int("per_iter_timing", &per_iteration_, kSwitch,

@@ -63,6 +63,7 @@ struct BenchConfig {
   TableColumns columns;
   bool report_memory = false;
   bool explain = false;
+  double cliffs = 0;  // times its neighbours' trend from which on a size is named; 0: none is
 
   // Other libraries to compare with; empty: none.
   std::vector<PeerLibrary> against;

@@ -3,6 +3,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "runtime/base/status_macros.h"
+#include "tools/bench/cliffs.h"
 #include "tools/bench/limit_subject.h"
 
 namespace rz {
@@ -21,8 +22,11 @@ absl::Status SweepRun::Run(const std::vector<std::string>& preface) {
       print_(TableHeader(config_.columns));
       const size_t first = rows_.size();
       RZ_RETURN_IF_ERROR(RunOperation(operation));
-      const ResultSummary summary = SummarizeRows({rows_.begin() + first, rows_.end()});
+      const std::vector<ResultRow> rows(rows_.begin() + static_cast<std::ptrdiff_t>(first),
+                                        rows_.end());
+      const ResultSummary summary = SummarizeRows(rows);
       print_(TableFooter(summary));
+      if (config_.cliffs > 0) print_(CliffsText(FindCliffs(rows, config_.cliffs), config_.cliffs));
       print_(absl::StrCat("#\n# Collective test concluded: ", name, "\n#"));
       wrong_ += summary.wrong;
     }
