@@ -15,14 +15,14 @@ const void* DdpPolicy::ReducedChunk(int64_t tile) const {
   return parts_.state->GradientAt(chunk.offset, parts_.dtype);
 }
 
-void DdpPolicy::Update(const Bucket& bucket, const AdamWStep& step) {
+void DdpPolicy::Update(const Bucket& bucket, const StepConstants& step) {
   const int64_t at = bucket.flat.offset;
   void* working = parts_.state->ParameterAt(at, parts_.dtype);
   float* master =
       parts_.state->has_master() ? parts_.state->MasterAt(at) : static_cast<float*>(working);
-  parts_.adamw.Update(step, parts_.state->GradientAt(at, parts_.dtype), master,
-                      parts_.state->Moment1At(at), parts_.state->Moment2At(at), working,
-                      static_cast<size_t>(bucket.flat.count));
+  parts_.kernel.Update(step, parts_.state->GradientAt(at, parts_.dtype), master,
+                       parts_.state->OptimizerAt(at), working,
+                       static_cast<size_t>(bucket.flat.count));
 }
 
 absl::StatusOr<std::optional<Operation>> DdpPolicy::StartGather(const Bucket&) {

@@ -13,7 +13,7 @@ class DdpPolicy : public StagePolicy {
 
   absl::StatusOr<Operation> StartReduce(const Bucket& bucket) override;
   const void* ReducedChunk(int64_t tile) const override;
-  void Update(const Bucket& bucket, const AdamWStep& step) override;
+  void Update(const Bucket& bucket, const StepConstants& step) override;
   absl::StatusOr<std::optional<Operation>> StartGather(const Bucket& bucket) override;
   void SetParameters(Range flat, const float* values) override;
 

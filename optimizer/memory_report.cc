@@ -37,6 +37,10 @@ int64_t ElementBytes(const ModelShape& shape, MemoryTag state) {
       return static_cast<int64_t>(SizeOf(shape.dtype));
     case MemoryTag::kMaster:
       return shape.dtype == DType::kFloat32 ? 0 : 4;
+    case MemoryTag::kMoment1:
+      return shape.optimizer_states >= 1 ? 4 : 0;
+    case MemoryTag::kMoment2:
+      return shape.optimizer_states >= 2 ? 4 : 0;
     default:
       return 4;
   }

@@ -11,6 +11,8 @@
 //   3          eP/N        eP/N       4P/N     4P/N   4P/N
 //
 //   * none where the working dtype is float32: the working parameters are the master.
+//
+// m and v are the optimizer's first and second state; one that has fewer holds 0 bytes there.
 #ifndef RINGZERO_OPTIMIZER_MEMORY_REPORT_H_
 #define RINGZERO_OPTIMIZER_MEMORY_REPORT_H_
 
@@ -50,6 +52,7 @@ struct ModelShape {
   int world = 1;                   // N
   ZeroStage stage = ZeroStage::kDdp;
   DType dtype = DType::kBFloat16;
+  int optimizer_states = 2;
 };
 
 // The formula for one state; `state` is one of kModelStates.

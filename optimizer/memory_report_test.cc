@@ -96,6 +96,16 @@ TEST(MemoryFormulaTest, WithFloat32TheParametersAreTheMaster) {
             "10000");
 }
 
+TEST(MemoryFormulaTest, AnOptimizerTakesFourBytesAStateAndFourForTheMaster) {
+  for (int states = 0; states <= 2; ++states) {
+    ModelShape shape = Shape(ZeroStage::kDdp, 1000, 4);
+    shape.optimizer_states = states;
+    EXPECT_EQ(ModelStateFormula(shape).total, 1000 * (2 + 2 + 4 + 4 * states));
+    shape.stage = ZeroStage::kOne;
+    EXPECT_EQ(ModelStateFormula(shape).bytes(), 1000 * 4 + 250 * (4 + 4 * states));
+  }
+}
+
 TEST(ByteShareTest, ShowsFractionsOnlyWhereTheyAre) {
   EXPECT_EQ((ByteShare{12, 4}).ToString(), "3");
   EXPECT_EQ((ByteShare{13, 5}).ToString(), "2.6");

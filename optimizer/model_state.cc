@@ -6,6 +6,12 @@
 #include "runtime/base/status_macros.h"
 
 namespace rz {
+namespace {
+
+constexpr std::array<MemoryTag, kMaxOptimizerStates> kStateTags = {MemoryTag::kMoment1,
+                                                                   MemoryTag::kMoment2};
+
+}  // namespace
 
 absl::StatusOr<ModelState> ModelState::Allocate(const Partition& partition,
                                                 const ZeroConfig& config) {
@@ -23,8 +29,9 @@ absl::StatusOr<ModelState> ModelState::Allocate(const Partition& partition,
   if (config.dtype != DType::kFloat32) {
     RZ_ASSIGN_OR_RETURN(state.master, Buffer::Allocate(owned, MemoryTag::kMaster, config.ledger));
   }
-  RZ_ASSIGN_OR_RETURN(state.moment1, Buffer::Allocate(owned, MemoryTag::kMoment1, config.ledger));
-  RZ_ASSIGN_OR_RETURN(state.moment2, Buffer::Allocate(owned, MemoryTag::kMoment2, config.ledger));
+  for (size_t i = 0; i < StateCount(config.optimizer); ++i) {
+    RZ_ASSIGN_OR_RETURN(state.optimizer[i], Buffer::Allocate(owned, kStateTags[i], config.ledger));
+  }
   if (sharded) {
     RZ_ASSIGN_OR_RETURN(state.shard,
                         Buffer::Allocate(shard * element_bytes, MemoryTag::kBucket, config.ledger));

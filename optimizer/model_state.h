@@ -2,10 +2,12 @@
 #ifndef RINGZERO_OPTIMIZER_MODEL_STATE_H_
 #define RINGZERO_OPTIMIZER_MODEL_STATE_H_
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 
 #include "absl/status/statusor.h"
+#include "optimizer/kernels/optimizer_kernel.h"
 #include "optimizer/layout/partition.h"
 #include "optimizer/zero_config.h"
 #include "runtime/memory/memory.h"
@@ -20,8 +22,9 @@ struct ModelState {
   // float32, [owned elements]: the whole padded space, or a shard of it. `master` is empty where
   // the working parameters are the master.
   Buffer master;
-  Buffer moment1;
-  Buffer moment2;
+
+  // The optimizer's float32 states, [owned elements] each; those it does not have are empty.
+  std::array<Buffer, kMaxOptimizerStates> optimizer;
 
   // Working dtype, [shard_elements] in the sharded stages, empty in ddp: this rank's reduced
   // gradient until its optimizer step, its updated parameters from then on.
@@ -49,8 +52,13 @@ struct ModelState {
 
   // Addresses of owned elements.
   float* MasterAt(int64_t offset) const { return FloatAt(master, offset); }
-  float* Moment1At(int64_t offset) const { return FloatAt(moment1, offset); }
-  float* Moment2At(int64_t offset) const { return FloatAt(moment2, offset); }
+  StateAddresses OptimizerAt(int64_t offset) const {
+    StateAddresses addresses = {};
+    for (size_t i = 0; i < addresses.size(); ++i) {
+      if (optimizer[i].size() > 0) addresses[i] = FloatAt(optimizer[i], offset);
+    }
+    return addresses;
+  }
 
  private:
   static std::byte* At(const Buffer& buffer, int64_t index, size_t element_bytes) {

@@ -17,7 +17,7 @@ const void* ShardedStatesPolicy::ReducedChunk(int64_t tile) const {
   return parts_.state->ShardAt(parts_.partition->chunks().ShardOffset(tile), parts_.dtype);
 }
 
-void ShardedStatesPolicy::Update(const Bucket& bucket, const AdamWStep& step) {
+void ShardedStatesPolicy::Update(const Bucket& bucket, const StepConstants& step) {
   for (int64_t tile = bucket.first_tile; tile < bucket.first_tile + bucket.tile_count; ++tile) {
     const Range chunk = parts_.partition->chunks().Chunk(tile, parts_.communicator->rank());
     const int64_t at = parts_.partition->chunks().ShardOffset(tile);
@@ -27,8 +27,8 @@ void ShardedStatesPolicy::Update(const Bucket& bucket, const AdamWStep& step) {
         parts_.state->has_master()
             ? parts_.state->MasterAt(at)
             : static_cast<float*>(parts_.state->ParameterAt(chunk.offset, parts_.dtype));
-    parts_.adamw.Update(step, shard, master, parts_.state->Moment1At(at),
-                        parts_.state->Moment2At(at), shard, static_cast<size_t>(chunk.count));
+    parts_.kernel.Update(step, shard, master, parts_.state->OptimizerAt(at), shard,
+                         static_cast<size_t>(chunk.count));
   }
 }
 

@@ -1,6 +1,6 @@
 // Stage 1: parameters and gradients are whole on every rank, the optimizer states are sharded. A
-// bucket's gradients are reduced into this rank's shard of it; AdamW turns that shard into new
-// parameters in the same memory; gathering the shards gives everybody the bucket.
+// bucket's gradients are reduced into this rank's shard of it; the optimizer turns that shard into
+// new parameters in the same memory; gathering the shards gives everybody the bucket.
 #ifndef RINGZERO_OPTIMIZER_SHARDED_STATES_POLICY_H_
 #define RINGZERO_OPTIMIZER_SHARDED_STATES_POLICY_H_
 
@@ -14,7 +14,7 @@ class ShardedStatesPolicy : public StagePolicy {
 
   absl::StatusOr<Operation> StartReduce(const Bucket& bucket) override;
   const void* ReducedChunk(int64_t tile) const override;
-  void Update(const Bucket& bucket, const AdamWStep& step) override;
+  void Update(const Bucket& bucket, const StepConstants& step) override;
   absl::StatusOr<std::optional<Operation>> StartGather(const Bucket& bucket) override;
   void SetParameters(Range flat, const float* values) override;
 

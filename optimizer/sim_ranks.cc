@@ -54,8 +54,11 @@ std::vector<absl::Status> SimRanks::Initialize(const ZeroOptimizer::Initializer&
 std::vector<absl::StatusOr<StepReport>> SimRanks::Step(const std::vector<double>& learning_rates) {
   std::vector<absl::Status> started;
   for (size_t rank = 0; rank < optimizers_.size(); ++rank) {
-    started.push_back(optimizers_[rank]->StartStep(
-        {.learning_rate = learning_rates[learning_rates.size() == 1 ? 0 : rank]}));
+    StepOptions options;
+    if (!learning_rates.empty()) {
+      options.learning_rate = learning_rates[learning_rates.size() == 1 ? 0 : rank];
+    }
+    started.push_back(optimizers_[rank]->StartStep(options));
   }
   const absl::Status run = PollAll();
   std::vector<absl::StatusOr<StepReport>> results;
@@ -92,15 +95,15 @@ float SimRanks::Parameter(int rank, size_t index, size_t i) {
   }
 }
 
-std::string SimRanks::FlatBits(absl::Span<const float> (ZeroOptimizer::*state)() const) {
+std::string SimRanks::FlatBits(
+    const std::function<absl::Span<const float>(const ZeroOptimizer&)>& state) const {
   const Partition& partition = optimizers_[0]->partition();
   const bool sharded = optimizers_[0]->config().stage != ZeroStage::kDdp;
   std::vector<float> flat(static_cast<size_t>(partition.padded_elements()));
   for (int64_t at = 0; at < partition.padded_elements(); ++at) {
     const ShardPlace place = partition.Locate(at);
     const ZeroOptimizer& owner = *optimizers_[static_cast<size_t>(place.rank.value())];
-    flat[static_cast<size_t>(at)] =
-        (owner.*state)()[static_cast<size_t>(sharded ? place.offset : at)];
+    flat[static_cast<size_t>(at)] = state(owner)[static_cast<size_t>(sharded ? place.offset : at)];
   }
   return std::string(reinterpret_cast<const char*>(flat.data()), flat.size() * sizeof(float));
 }
@@ -118,7 +121,10 @@ std::string SimRanks::StateBits(int rank) {
     }
   }
   if (optimizer.config().dtype != DType::kFloat32) bits += FlatBits(&ZeroOptimizer::master);
-  return bits + FlatBits(&ZeroOptimizer::moment1) + FlatBits(&ZeroOptimizer::moment2);
+  for (size_t i = 0; i < StateCount(optimizer.config().optimizer); ++i) {
+    bits += FlatBits([i](const ZeroOptimizer& owner) { return owner.optimizer_state(i); });
+  }
+  return bits;
 }
 
 }  // namespace rz::testing

@@ -36,7 +36,8 @@ class SimRanks {
   std::vector<absl::Status> Initialize(const ZeroOptimizer::Initializer& initializer);
 
   // Steps all ranks together; learning_rates has one for all or one a rank. Their results, by rank.
-  std::vector<absl::StatusOr<StepReport>> Step(const std::vector<double>& learning_rates);
+  // Without any, the schedule's.
+  std::vector<absl::StatusOr<StepReport>> Step(const std::vector<double>& learning_rates = {});
 
   // Polls all ranks until every one has nothing under way.
   absl::Status PollAll();
@@ -54,14 +55,16 @@ class SimRanks {
   float Parameter(int rank, size_t index, size_t i);
 
   // The bits of everything a rank's model and optimizer hold, in flat order, assembled from the
-  // shards of all ranks: working parameters of `rank`, then master, m and v (without master in
-  // float32).
+  // shards of all ranks: working parameters of `rank`, then master (but in float32) and the
+  // optimizer's states.
   std::string StateBits(int rank);
 
  private:
   explicit SimRanks(int world, uint64_t seed) : sim_(world, {.seed = seed}) {}
 
-  std::string FlatBits(absl::Span<const float> (ZeroOptimizer::*state)() const);
+  // `state` gives a rank's part of one.
+  std::string FlatBits(
+      const std::function<absl::Span<const float>(const ZeroOptimizer&)>& state) const;
 
   SimWorld sim_;
   std::vector<std::unique_ptr<Communicator>> communicators_;

@@ -12,7 +12,7 @@
 
 #include "absl/status/statusor.h"
 #include "collectives/communicator.h"
-#include "optimizer/kernels/adamw.h"
+#include "optimizer/kernels/optimizer_kernel.h"
 #include "optimizer/layout/partition.h"
 #include "optimizer/model_state.h"
 #include "optimizer/zero_config.h"
@@ -26,7 +26,7 @@ struct StageParts {
   const Partition* partition;
   const ModelState* state;
   DType dtype;
-  AdamW adamw;
+  OptimizerKernel kernel;
 
   CallOptions call() const { return {.tile_chunk = partition->chunks().tile_chunk()}; }
 };
@@ -41,8 +41,8 @@ class StagePolicy {
   // The reduced gradient of this rank's chunk in `tile`, after its bucket's reduction.
   virtual const void* ReducedChunk(int64_t tile) const = 0;
 
-  // AdamW on what this rank owns of the bucket. Local.
-  virtual void Update(const Bucket& bucket, const AdamWStep& step) = 0;
+  // The optimizer on what this rank owns of the bucket. Local.
+  virtual void Update(const Bucket& bucket, const StepConstants& step) = 0;
 
   // Starts bringing the bucket's new parameters to all ranks; nothing where they are there already.
   virtual absl::StatusOr<std::optional<Operation>> StartGather(const Bucket& bucket) = 0;

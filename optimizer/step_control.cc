@@ -33,6 +33,9 @@ absl::Status CheckAgreement(absl::Span<const StepVote> votes) {
         std::bit_cast<uint64_t>(first.learning_rate)) {
       return Disagreement(rank, "learning rate", vote.learning_rate, first.learning_rate);
     }
+    if (std::bit_cast<uint64_t>(vote.loss_scale) != std::bit_cast<uint64_t>(first.loss_scale)) {
+      return Disagreement(rank, "loss scale", vote.loss_scale, first.loss_scale);
+    }
   }
   return absl::OkStatus();
 }
@@ -43,8 +46,6 @@ uint64_t HashText(std::string_view text) {
   for (const char c : text) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3u;
   return hash;
 }
-
-std::string Bits(double value) { return absl::StrCat(absl::Hex(std::bit_cast<uint64_t>(value))); }
 
 }  // namespace
 
@@ -63,12 +64,10 @@ absl::StatusOr<StepDecision> Decide(absl::Span<const StepVote> votes) {
 }
 
 uint64_t PlanHash(const FlatLayout& layout, const Partition& partition, const ZeroConfig& config) {
-  std::string plan = absl::StrCat(
-      "stage ", static_cast<int>(config.stage), " dtype ", static_cast<int>(config.dtype),
-      " world ", partition.world(), " padded ", partition.padded_elements(), " tile_chunk ",
-      partition.chunks().tile_chunk(), " bucket ", partition.bucket_elements());
-  absl::StrAppend(&plan, " adamw ", Bits(config.adamw.beta1), " ", Bits(config.adamw.beta2), " ",
-                  Bits(config.adamw.epsilon), " ", Bits(config.adamw.weight_decay), "\n");
+  std::string plan =
+      absl::StrCat(Fingerprint(config), " world ", partition.world(), " padded ",
+                   partition.padded_elements(), " tile_chunk ", partition.chunks().tile_chunk(),
+                   " bucket ", partition.bucket_elements(), "\n");
   for (size_t i = 0; i < layout.size(); ++i) {
     const ParamSpec& spec = layout.spec(i);
     absl::StrAppend(&plan, spec.name, " [", absl::StrJoin(spec.shape, ","), "]\n");

@@ -25,9 +25,10 @@ struct StepVote {
   uint64_t plan_hash = 0;
   int64_t step = 0;  // steps taken before this one
   double learning_rate = 0;
+  double loss_scale = 1;
 };
 inline constexpr int64_t kVoteWords = sizeof(StepVote) / sizeof(int64_t);
-static_assert(sizeof(StepVote) == 48, "a vote has no padding");
+static_assert(sizeof(StepVote) == 56, "a vote has no padding");
 
 struct StepDecision {
   bool take = false;
@@ -37,8 +38,8 @@ struct StepDecision {
 };
 
 // votes[r] is rank r's; at least one. Squares are added in the order of ranks.
-//   FailedPrecondition  ranks disagree on plan, step or learning rate; names the first that differs
-//                       from rank 0, and both values
+//   FailedPrecondition  ranks disagree on plan, step, learning rate or loss scale; names the first
+//                       that differs from rank 0, and both values
 absl::StatusOr<StepDecision> Decide(absl::Span<const StepVote> votes);
 
 // Hash of everything that must be alike on all ranks.

@@ -59,6 +59,9 @@ TEST(DecideTest, SkipsOnAnyRanksNonFiniteGradientAndNamesTheFirst) {
 
 TEST(DecideTest, DisagreementNamesRankAndBothValues) {
   std::vector<StepVote> votes = {Vote(1), Vote(1), Vote(1)};
+  votes[2].loss_scale = 1024;
+  EXPECT_THAT(Decide(votes), StatusIs(absl::StatusCode::kFailedPrecondition,
+                                      AllOf(HasSubstr("rank 2"), HasSubstr("scale 1024"))));
   votes[2].learning_rate = 0.25;
   EXPECT_THAT(Decide(votes),
               StatusIs(absl::StatusCode::kFailedPrecondition,
@@ -85,7 +88,7 @@ TEST(PlanHashTest, ChangesWithWhatMustBeAlike) {
   other.dtype = DType::kFloat32;
   EXPECT_NE(HashOf({{"w", {3, 4}}}, 2, other), hash);
   other = config;
-  other.adamw.weight_decay = 0;
+  other.optimizer.weight_decay = 0;
   EXPECT_NE(HashOf({{"w", {3, 4}}}, 2, other), hash);
 }
 

@@ -5,8 +5,9 @@
 //   2. Control. All ranks exchange their votes (sum of squares, non-finite elements, plan, step,
 //      learning rate). Everyone adds the squares in the order of ranks and decides from the same
 //      bytes. This is the commit point: nothing has changed before it. A gradient that is not
-//      finite ends the step here, on all ranks alike.
-//   3. Update. Bucket by bucket: AdamW on what this rank owns, then the new parameters are gathered
+//      finite ends the step here, on all ranks alike, and lowers a dynamic loss scale.
+//   3. Update. Bucket by bucket: the optimizer on what this rank owns, with unscaling and clipping
+//      as one factor of the gradient, then the new parameters are gathered
 //      while the next bucket is updated.
 // Source of the sharded step: Rajbhandari et al., "ZeRO", 2019, section 5.
 #include "optimizer/step_pipeline.h"
@@ -20,6 +21,9 @@
 
 namespace rz {
 namespace {
+
+// As PyTorch's and DeepSpeed's.
+constexpr double kClippingEpsilon = 1e-6;
 
 bool IsFiniteAt(const void* elements, int64_t index, DType dtype) {
   if (dtype == DType::kFloat32) return std::isfinite(static_cast<const float*>(elements)[index]);
@@ -38,9 +42,12 @@ StepPipeline::StepPipeline(Communicator* communicator, const FlatLayout* layout,
       config_(config),
       policy_(policy),
       plan_hash_(PlanHash(*layout, *partition, *config)),
+      scaler_(config->loss_scale),
       result_(absl::FailedPreconditionError("no step has been taken yet")),
       operations_(static_cast<size_t>(partition->bucket_count())),
       votes_(static_cast<size_t>(partition->world())) {}
+
+void StepPipeline::Reset() { scaler_ = LossScaler(config_->loss_scale); }
 
 void StepPipeline::Start(int64_t steps_taken, double learning_rate) {
   phase_ = Phase::kReduce;
@@ -50,6 +57,7 @@ void StepPipeline::Start(int64_t steps_taken, double learning_rate) {
   vote_.plan_hash = plan_hash_;
   vote_.step = steps_taken;
   vote_.learning_rate = learning_rate;
+  vote_.loss_scale = scaler_.scale();
   begin_ = config_->clock->Now();
   payload_before_ = communicator_->wire_counters().payload();
 }
@@ -139,10 +147,15 @@ bool StepPipeline::AdvanceControl() {
   report_.control_bytes = communicator_->wire_counters().payload() - payload_before_control_;
   const absl::StatusOr<StepDecision> decision = Decide(votes_);
   if (!decision.ok()) return Fail(decision.status());
-  report_.norm = decision->norm;
+  // The gradients were those of the loss times its scale.
+  report_.norm = decision->norm / vote_.loss_scale;
+  report_.clipped_norm = report_.norm;
   report_.non_finite_count = decision->non_finite_count;
   report_.skipped = !decision->take;
   report_.step = vote_.step + (decision->take ? 1 : 0);
+  report_.learning_rate = vote_.learning_rate;
+  report_.loss_scale = vote_.loss_scale;
+  if (absl::Status status = scaler_.Update(report_.skipped); !status.ok()) return Fail(status);
   if (report_.skipped) {
     const std::optional<size_t> parameter = layout_->Find(decision->first_non_finite);
     if (parameter) report_.first_non_finite_parameter = layout_->spec(*parameter).name;
@@ -150,20 +163,18 @@ bool StepPipeline::AdvanceControl() {
   }
   phase_ = Phase::kUpdate;
   started_ = completed_ = 0;
-  SetAdamWStep();
+  SetStep();
   return true;
 }
 
-void StepPipeline::SetAdamWStep() {
-  const AdamWConfig& adamw = config_->adamw;
-  const double step = static_cast<double>(report_.step);
-  step_ = {.lr = vote_.learning_rate,
-           .beta1 = adamw.beta1,
-           .beta2 = adamw.beta2,
-           .eps = adamw.epsilon,
-           .weight_decay = adamw.weight_decay,
-           .bias_correction1 = 1.0 - std::pow(adamw.beta1, step),
-           .bias_correction2 = 1.0 - std::pow(adamw.beta2, step)};
+void StepPipeline::SetStep() {
+  const double most = config_->gradient_clipping;
+  double clip = 1;
+  if (most > 0 && report_.norm > most) clip = most / (report_.norm + kClippingEpsilon);
+  report_.clipped_norm = report_.norm * clip;
+  step_ = ConstantsOf(config_->optimizer, {.learning_rate = vote_.learning_rate,
+                                           .step = report_.step,
+                                           .grad_scale = clip / vote_.loss_scale});
 }
 
 bool StepPipeline::AdvanceUpdate() {

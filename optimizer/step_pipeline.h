@@ -13,9 +13,10 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "collectives/communicator.h"
-#include "optimizer/kernels/adamw.h"
+#include "optimizer/kernels/optimizer_config.h"
 #include "optimizer/layout/flat_layout.h"
 #include "optimizer/layout/partition.h"
+#include "optimizer/loss_scaler.h"
 #include "optimizer/stage_policy.h"
 #include "optimizer/step_control.h"
 #include "optimizer/step_report.h"
@@ -28,6 +29,12 @@ class StepPipeline {
   // All arguments outlive the pipeline.
   StepPipeline(Communicator* communicator, const FlatLayout* layout, const Partition* partition,
                const ZeroConfig* config, StagePolicy* policy);
+
+  // The loss scale as at the start. Requires that no step is under way.
+  void Reset();
+
+  // What the losses of the next step are to be multiplied by.
+  double loss_scale() const { return scaler_.scale(); }
 
   // Begins a step after `steps_taken` others. Requires that none is under way.
   void Start(int64_t steps_taken, double learning_rate);
@@ -58,7 +65,7 @@ class StepPipeline {
   void Inspect(const Bucket& bucket);
   void TakeNonFinite(int64_t tile);
 
-  void SetAdamWStep();
+  void SetStep();
 
   // Each true: the pipeline has moved.
   bool StartControl();
@@ -73,6 +80,7 @@ class StepPipeline {
   const ZeroConfig* config_;
   StagePolicy* policy_;
   uint64_t plan_hash_;
+  LossScaler scaler_;
 
   Phase phase_ = Phase::kIdle;
   absl::StatusOr<StepReport> result_;
@@ -87,7 +95,7 @@ class StepPipeline {
   std::vector<StepVote> votes_;  // [world]
   StepVote vote_;
   std::optional<Operation> control_;
-  AdamWStep step_;
+  StepConstants step_;
 
   absl::Duration begin_;
   int64_t payload_before_ = 0;

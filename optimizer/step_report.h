@@ -21,10 +21,16 @@ struct StepReport {
   int64_t non_finite_count = 0;
   std::string first_non_finite_parameter;
 
-  // L2 norm of the mean gradient over all samples; not finite where the step was skipped.
+  // L2 norm of the mean gradient over all samples, without the loss scale: before clipping and
+  // after. Not finite where the step was skipped.
   double norm = 0;
+  double clipped_norm = 0;
 
-  // Of the step's wall time: computing (norm, AdamW), and all else, which is waiting for
+  // What the step was taken with.
+  double learning_rate = 0;
+  double loss_scale = 1;
+
+  // Of the step's wall time: computing (norm, optimizer), and all else, which is waiting for
   // collectives.
   absl::Duration optimizer;
   absl::Duration communication;

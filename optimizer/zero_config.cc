@@ -1,10 +1,12 @@
 #include "optimizer/zero_config.h"
 
 #include <array>
+#include <bit>
 #include <cmath>
-#include <string>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "runtime/base/status_macros.h"
 
 namespace rz {
 namespace {
@@ -16,23 +18,75 @@ absl::Status OutOfRange(std::string_view field, double value, std::string_view a
       absl::StrCat(std::string(field), " is ", value, "; it must be ", std::string(allowed)));
 }
 
-absl::Status ValidateAdamW(const AdamWConfig& adamw) {
-  // Written so that NaN fails too.
-  if (!(adamw.beta1 >= 0 && adamw.beta1 < 1)) {
-    return OutOfRange("beta1", adamw.beta1, "at least 0 and below 1");
+absl::Status NotRun(std::string_view what, std::string_view instead) {
+  return absl::UnimplementedError(absl::StrCat(
+      std::string(what), " is not supported by this optimizer; ", std::string(instead)));
+}
+
+bool IsParameterDType(DType dtype) {
+  return dtype == DType::kFloat32 || dtype == DType::kBFloat16 || dtype == DType::kFloat16;
+}
+
+absl::Status ValidateSizes(const ZeroConfig& config) {
+  const std::pair<const char*, int64_t> at_least_one[] = {
+      {"gradient_accumulation_steps", config.gradient_accumulation_steps},
+      {"reduce_bucket_size", config.reduce_bucket_size},
+      {"allgather_bucket_size", config.allgather_bucket_size.value_or(1)},
+      {"prefetch_bucket_size", config.prefetch_bucket_size},
+      {"max_live_parameters", config.max_live_parameters},
+      {"buckets_in_flight", config.buckets_in_flight},
+  };
+  for (const auto& [field, value] : at_least_one) {
+    if (value < 1) return OutOfRange(field, static_cast<double>(value), "at least 1");
   }
-  if (!(adamw.beta2 >= 0 && adamw.beta2 < 1)) {
-    return OutOfRange("beta2", adamw.beta2, "at least 0 and below 1");
+  if (config.param_persistence_threshold < 0) {
+    return OutOfRange("param_persistence_threshold",
+                      static_cast<double>(config.param_persistence_threshold), "at least 0");
   }
-  // The kernels compute in fp32. An epsilon that vanishes there would turn padding (0 / 0) into
-  // NaN.
-  if (!(static_cast<float>(adamw.epsilon) > 0) || !std::isfinite(adamw.epsilon)) {
-    return OutOfRange("epsilon", adamw.epsilon, "above 0 in float32");
-  }
-  if (!(adamw.weight_decay >= 0) || !std::isfinite(adamw.weight_decay)) {
-    return OutOfRange("weight_decay", adamw.weight_decay, "finite and at least 0");
+  if (!(config.gradient_clipping >= 0) || !std::isfinite(config.gradient_clipping)) {
+    return OutOfRange("gradient_clipping", config.gradient_clipping, "finite and at least 0");
   }
   return absl::OkStatus();
+}
+
+// What the stages that are there leave out.
+absl::Status ValidateSupport(const ZeroConfig& config) {
+  if (config.stage != ZeroStage::kDdp && config.stage != ZeroStage::kOne) {
+    return NotRun(absl::StrCat("stage ", std::string(NameOf(config.stage))), "use ddp or 1");
+  }
+  if (!IsParameterDType(config.dtype)) {
+    return absl::UnimplementedError(
+        absl::StrCat("dtype ", std::string(NameOf(config.dtype)),
+                     " is not supported for parameters; use float32, bfloat16 or float16"));
+  }
+  if (config.gradient_accumulation_steps != 1) {
+    return NotRun(absl::StrCat("gradient_accumulation_steps ", config.gradient_accumulation_steps),
+                  "use 1");
+  }
+  if (config.accumulation != AccumulationPolicy::kLocal) {
+    return NotRun("accumulation into the shard", "use the local one");
+  }
+  if (config.accumulation_dtype.value_or(config.dtype) != config.dtype) {
+    return NotRun("an accumulation_dtype other than the working dtype", "leave it out");
+  }
+  if (config.communication_dtype.value_or(config.dtype) != config.dtype) {
+    return NotRun("a communication_dtype other than the working dtype", "leave it out");
+  }
+  if (config.reduction != GradientReduction::kMean) {
+    return NotRun("the sum of gradients", "use the mean");
+  }
+  if (config.allgather_bucket_size.value_or(config.reduce_bucket_size) !=
+      config.reduce_bucket_size) {
+    return NotRun("an allgather_bucket_size other than reduce_bucket_size", "leave it out");
+  }
+  if (config.overlap_communication) {
+    return NotRun("overlapping communication with backward", "set it to false");
+  }
+  return absl::OkStatus();
+}
+
+std::string DTypeText(std::optional<DType> dtype) {
+  return dtype ? std::string(NameOf(*dtype)) : "unset";
 }
 
 }  // namespace
@@ -50,24 +104,29 @@ std::optional<ZeroStage> ParseZeroStage(std::string_view name) {
 std::ostream& operator<<(std::ostream& os, ZeroStage stage) { return os << NameOf(stage); }
 
 absl::Status ValidateConfig(const ZeroConfig& config) {
-  if (config.stage != ZeroStage::kDdp && config.stage != ZeroStage::kOne) {
-    return absl::UnimplementedError(
-        absl::StrCat("stage ", std::string(NameOf(config.stage)),
-                     " is not supported by this optimizer; use ddp or 1"));
-  }
-  if (config.dtype != DType::kFloat32 && config.dtype != DType::kBFloat16 &&
-      config.dtype != DType::kFloat16) {
-    return absl::UnimplementedError(
-        absl::StrCat("dtype ", std::string(NameOf(config.dtype)),
-                     " is not supported for parameters; use float32, bfloat16 or float16"));
-  }
-  if (config.buckets_in_flight < 1) {
-    return OutOfRange("buckets_in_flight", config.buckets_in_flight, "at least 1");
-  }
+  RZ_RETURN_IF_ERROR(ValidateSupport(config));
+  RZ_RETURN_IF_ERROR(ValidateSizes(config));
   if (config.ledger == nullptr || config.clock == nullptr) {
     return absl::InvalidArgumentError("the config lacks a memory ledger or a clock");
   }
-  return ValidateAdamW(config.adamw);
+  RZ_RETURN_IF_ERROR(ValidateSchedule(config.schedule));
+  RZ_RETURN_IF_ERROR(ValidateLossScale(config.loss_scale));
+  return ValidateOptimizer(config.optimizer);
+}
+
+std::string Fingerprint(const ZeroConfig& config) {
+  return absl::StrCat(
+      "stage ", static_cast<int>(config.stage), " dtype ", static_cast<int>(config.dtype),
+      " optimizer ", Fingerprint(config.optimizer), " schedule ", Fingerprint(config.schedule),
+      " loss scale ", Fingerprint(config.loss_scale), " clipping ",
+      absl::Hex(std::bit_cast<uint64_t>(config.gradient_clipping)), " accumulation ",
+      config.gradient_accumulation_steps, " ", static_cast<int>(config.accumulation), " ",
+      DTypeText(config.accumulation_dtype), " communication ",
+      DTypeText(config.communication_dtype), " ", static_cast<int>(config.reduction), " buckets ",
+      config.reduce_bucket_size, " ", config.allgather_bucket_size.value_or(0), " ",
+      config.overlap_communication, " ", config.buckets_in_flight, " stage 3 ",
+      config.prefetch_bucket_size, " ", config.max_live_parameters, " ",
+      config.param_persistence_threshold);
 }
 
 }  // namespace rz

@@ -2,6 +2,7 @@
 
 #include <functional>
 #include <limits>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -34,12 +35,17 @@ TEST(ValidateConfigTest, NamesTheFieldThatCannotBe) {
     std::function<void(ZeroConfig*)> spoil;
   };
   const std::vector<Case> cases = {
-      {"beta1", [](ZeroConfig* c) { c->adamw.beta1 = 1; }},
-      {"beta1", [](ZeroConfig* c) { c->adamw.beta1 = kNan; }},
-      {"beta2", [](ZeroConfig* c) { c->adamw.beta2 = -0.1; }},
-      {"epsilon", [](ZeroConfig* c) { c->adamw.epsilon = 0; }},
-      {"epsilon", [](ZeroConfig* c) { c->adamw.epsilon = 1e-60; }},
-      {"weight_decay", [](ZeroConfig* c) { c->adamw.weight_decay = -1; }},
+      {"beta1", [](ZeroConfig* c) { c->optimizer.beta1 = 1; }},
+      {"warmup_steps",
+       [](ZeroConfig* c) {
+         c->schedule.kind = ScheduleKind::kWarmup;
+         c->schedule.warmup_steps = 0;
+       }},
+      {"loss scale", [](ZeroConfig* c) { c->loss_scale.scale = kNan; }},
+      {"gradient_clipping", [](ZeroConfig* c) { c->gradient_clipping = -1; }},
+      {"reduce_bucket_size", [](ZeroConfig* c) { c->reduce_bucket_size = 0; }},
+      {"max_live_parameters", [](ZeroConfig* c) { c->max_live_parameters = 0; }},
+      {"param_persistence_threshold", [](ZeroConfig* c) { c->param_persistence_threshold = -1; }},
       {"buckets_in_flight", [](ZeroConfig* c) { c->buckets_in_flight = 0; }},
       {"ledger", [](ZeroConfig* c) { c->ledger = nullptr; }},
   };
@@ -52,14 +58,60 @@ TEST(ValidateConfigTest, NamesTheFieldThatCannotBe) {
 }
 
 TEST(ValidateConfigTest, WhatIsKnownButNotRunIsNamed) {
-  ZeroConfig config;
-  config.stage = ZeroStage::kThree;
-  EXPECT_THAT(ValidateConfig(config),
-              StatusIs(absl::StatusCode::kUnimplemented, HasSubstr("stage 3")));
-  config.stage = ZeroStage::kOne;
-  config.dtype = DType::kInt32;
-  EXPECT_THAT(ValidateConfig(config),
-              StatusIs(absl::StatusCode::kUnimplemented, HasSubstr("int32")));
+  struct Case {
+    std::string what;
+    std::function<void(ZeroConfig*)> ask;
+  };
+  const std::vector<Case> cases = {
+      {"stage 3", [](ZeroConfig* c) { c->stage = ZeroStage::kThree; }},
+      {"int32", [](ZeroConfig* c) { c->dtype = DType::kInt32; }},
+      {"gradient_accumulation_steps 2", [](ZeroConfig* c) { c->gradient_accumulation_steps = 2; }},
+      {"shard", [](ZeroConfig* c) { c->accumulation = AccumulationPolicy::kShard; }},
+      {"accumulation_dtype", [](ZeroConfig* c) { c->accumulation_dtype = DType::kFloat32; }},
+      {"communication_dtype", [](ZeroConfig* c) { c->communication_dtype = DType::kFloat16; }},
+      {"sum", [](ZeroConfig* c) { c->reduction = GradientReduction::kSum; }},
+      {"allgather_bucket_size", [](ZeroConfig* c) { c->allgather_bucket_size = 7; }},
+      {"overlapping", [](ZeroConfig* c) { c->overlap_communication = true; }},
+  };
+  for (const Case& asked : cases) {
+    ZeroConfig config;
+    asked.ask(&config);
+    EXPECT_THAT(ValidateConfig(config),
+                StatusIs(absl::StatusCode::kUnimplemented, HasSubstr(asked.what)));
+  }
+}
+
+TEST(FingerprintTest, CoversWhatRanksMustShare) {
+  const std::vector<std::function<void(ZeroConfig*)>> changes = {
+      [](ZeroConfig*) {},
+      [](ZeroConfig* c) { c->stage = ZeroStage::kDdp; },
+      [](ZeroConfig* c) { c->dtype = DType::kFloat32; },
+      [](ZeroConfig* c) { c->optimizer.beta1 = 0.5; },
+      [](ZeroConfig* c) { c->schedule.kind = ScheduleKind::kWarmup; },
+      [](ZeroConfig* c) { c->schedule.warmup_steps = 5; },
+      [](ZeroConfig* c) { c->schedule.max_rate = 0.0; },
+      [](ZeroConfig* c) { c->loss_scale.dynamic = true; },
+      [](ZeroConfig* c) { c->loss_scale.minimum = 0.5; },
+      [](ZeroConfig* c) { c->gradient_clipping = 1; },
+      [](ZeroConfig* c) { c->gradient_accumulation_steps = 2; },
+      [](ZeroConfig* c) { c->accumulation = AccumulationPolicy::kShard; },
+      [](ZeroConfig* c) { c->accumulation_dtype = DType::kFloat32; },
+      [](ZeroConfig* c) { c->communication_dtype = DType::kFloat32; },
+      [](ZeroConfig* c) { c->reduction = GradientReduction::kSum; },
+      [](ZeroConfig* c) { c->reduce_bucket_size = 7; },
+      [](ZeroConfig* c) { c->allgather_bucket_size = 7; },
+      [](ZeroConfig* c) { c->overlap_communication = true; },
+      [](ZeroConfig* c) { c->prefetch_bucket_size = 7; },
+      [](ZeroConfig* c) { c->max_live_parameters = 7; },
+      [](ZeroConfig* c) { c->param_persistence_threshold = 7; },
+  };
+  std::set<std::string> fingerprints;
+  for (const auto& change : changes) {
+    ZeroConfig config;
+    change(&config);
+    fingerprints.insert(Fingerprint(config));
+  }
+  EXPECT_EQ(fingerprints.size(), changes.size());
 }
 
 }  // namespace

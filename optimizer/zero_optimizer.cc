@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "optimizer/kernels/adamw.h"
+#include "optimizer/kernels/optimizer_kernel.h"
 #include "optimizer/model_state.h"
 #include "optimizer/parameter_broadcast.h"
 #include "optimizer/stage_policy.h"
@@ -28,7 +28,7 @@ double GradientScale(int world_size, int64_t samples_of_all_ranks) {
 class ZeroOptimizer::Impl {
  public:
   Impl(Communicator* communicator, ZeroConfig config, FlatLayout layout, Partition partition,
-       ModelState state, AdamW adamw)
+       ModelState state, OptimizerKernel kernel)
       : communicator_(communicator),
         config_(config),
         layout_(std::move(layout)),
@@ -38,7 +38,7 @@ class ZeroOptimizer::Impl {
                                                .partition = &partition_,
                                                .state = &state_,
                                                .dtype = config.dtype,
-                                               .adamw = adamw})),
+                                               .kernel = kernel})),
         broadcast_(communicator, &layout_, &partition_, &config_, policy_.get()),
         pipeline_(communicator, &layout_, &partition_, &config_, policy_.get()) {}
 
@@ -46,19 +46,20 @@ class ZeroOptimizer::Impl {
     RZ_RETURN_IF_ERROR(CheckIdle());
     RZ_RETURN_IF_ERROR(broadcast_.Start(std::move(initializer)));
     steps_taken_ = 0;
-    FillZero(state_.moment1.bytes());
-    FillZero(state_.moment2.bytes());
+    pipeline_.Reset();
+    for (const Buffer& state : state_.optimizer) FillZero(state.bytes());
     return absl::OkStatus();
   }
 
   absl::Status StartStep(const StepOptions& options) {
     RZ_RETURN_IF_ERROR(CheckIdle());
     RZ_RETURN_IF_ERROR(broadcast_.result());
-    if (!(options.learning_rate >= 0) || !std::isfinite(options.learning_rate)) {
-      return absl::InvalidArgumentError(absl::StrCat("learning rate is ", options.learning_rate,
-                                                     "; it must be finite and at least 0"));
+    const double rate = options.learning_rate.value_or(learning_rate());
+    if (!(rate >= 0) || !std::isfinite(rate)) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("learning rate is ", rate, "; it must be finite and at least 0"));
     }
-    pipeline_.Start(steps_taken_, options.learning_rate);
+    pipeline_.Start(steps_taken_, rate);
     return absl::OkStatus();
   }
 
@@ -90,7 +91,8 @@ class ZeroOptimizer::Impl {
         .padding_elements = partition_.padded_elements() - layout_.parameter_elements(),
         .world = partition_.world(),
         .stage = config_.stage,
-        .dtype = config_.dtype};
+        .dtype = config_.dtype,
+        .optimizer_states = static_cast<int>(StateCount(config_.optimizer))};
     return MeasureMemory(shape, *config_.ledger);
   }
 
@@ -114,6 +116,9 @@ class ZeroOptimizer::Impl {
   const ParameterBroadcast& broadcast() const { return broadcast_; }
   const StepPipeline& pipeline() const { return pipeline_; }
   int64_t steps_taken() const { return steps_taken_; }
+  double learning_rate() const {
+    return LearningRate(config_.schedule, config_.optimizer.learning_rate, steps_taken_);
+  }
 
  private:
   absl::Status CheckIdle() const {
@@ -150,10 +155,12 @@ absl::StatusOr<std::unique_ptr<ZeroOptimizer>> ZeroOptimizer::Create(Communicato
       !rounding.empty() && communicator->rank() == Rank(0)) {
     Log(LogLevel::kWarning, rounding);
   }
-  RZ_ASSIGN_OR_RETURN(const AdamW adamw, AdamW::Create(config.dtype, config.dtype));
+  RZ_ASSIGN_OR_RETURN(
+      const OptimizerKernel kernel,
+      OptimizerKernel::Create(RuleOf(config.optimizer), config.dtype, config.dtype));
   RZ_ASSIGN_OR_RETURN(ModelState state, ModelState::Allocate(partition, config));
   return std::unique_ptr<ZeroOptimizer>(new ZeroOptimizer(std::make_unique<Impl>(
-      communicator, config, std::move(layout), partition, std::move(state), adamw)));
+      communicator, config, std::move(layout), partition, std::move(state), kernel)));
 }
 
 ZeroOptimizer::ZeroOptimizer(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
@@ -190,14 +197,13 @@ const FlatLayout& ZeroOptimizer::layout() const { return impl_->layout(); }
 const Partition& ZeroOptimizer::partition() const { return impl_->partition(); }
 const ZeroConfig& ZeroOptimizer::config() const { return impl_->config(); }
 int64_t ZeroOptimizer::steps_taken() const { return impl_->steps_taken(); }
+double ZeroOptimizer::learning_rate() const { return impl_->learning_rate(); }
+double ZeroOptimizer::loss_scale() const { return impl_->pipeline().loss_scale(); }
 
 void ZeroOptimizer::ZeroGradients() { FillZero(gradient_bytes()); }
 
-absl::Span<const float> ZeroOptimizer::moment1() const {
-  return impl_->state().moment1.as<float>();
-}
-absl::Span<const float> ZeroOptimizer::moment2() const {
-  return impl_->state().moment2.as<float>();
+absl::Span<const float> ZeroOptimizer::optimizer_state(size_t index) const {
+  return impl_->state().optimizer[index].as<float>();
 }
 absl::Span<const float> ZeroOptimizer::master() const { return impl_->state().master.as<float>(); }
 

@@ -10,11 +10,12 @@
 // the *average over ranks* is the mean over all samples:
 //
 //     local gradient = (sum over local samples of d loss / d parameter) * world / samples of all
-//     ranks
+//     ranks * loss_scale()
 //
 // Ranks may hold different numbers of samples, also none (their gradients are zeros). The reduction
 // divides the fp32 sum by the world size before its one rounding, so 16-bit sums do not overflow.
-// GradientScale() gives the factor.
+// GradientScale() gives the factor without loss_scale(), which is 1 unless the config asks for
+// more.
 //
 // Order of calls: Create; Initialize (all ranks together); then for each step write Gradients,
 // Step. After a step the contents of Gradients are unspecified: write all of them again.
@@ -29,6 +30,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -46,8 +48,8 @@
 namespace rz {
 
 struct StepOptions {
-  // Learning rate of this step; the same on all ranks.
-  double learning_rate = 1e-3;
+  // Learning rate of this step, the same on all ranks; where it is not set, what the schedule says.
+  std::optional<double> learning_rate;
 };
 
 // The factor of the header's formula: for a sum over local samples.
@@ -69,15 +71,18 @@ class ZeroOptimizer {
   ~ZeroOptimizer();
 
   // Sets all parameters, on every rank, to what rank 0's `initializer` says (the others' is not
-  // called), moments to zero and the step count to 0. Collective. Checks first that all ranks have
-  // the same plan: parameters, stage, dtype, world, AdamW's numbers, buckets.
+  // called), the optimizer's states to zero, the step count to 0 and the loss scale to its first.
+  // Collective. Checks first that all ranks have the same plan: parameters, stage, dtype, world,
+  // the optimizer's numbers, buckets.
   //   FailedPrecondition  ranks differ in their plans; the message names one that differs
   //   otherwise           the communicator's first cause
   absl::Status Initialize(const Initializer& initializer);
 
   // One step, blocking.
-  //   FailedPrecondition  before Initialize; or ranks disagree on plan, step count or learning rate
+  //   FailedPrecondition  before Initialize; or ranks disagree on plan, step count, learning rate
+  //                       or loss scale
   //   InvalidArgument     a learning rate that is not finite or negative
+  //   OutOfRange          an overflow at the smallest dynamic loss scale
   //   otherwise           the communicator's first cause
   absl::StatusOr<StepReport> Step(const StepOptions& options);
 
@@ -95,6 +100,12 @@ class ZeroOptimizer {
   const ZeroConfig& config() const;
   int64_t steps_taken() const;
 
+  // Of the next step, by the schedule.
+  double learning_rate() const;
+
+  // What the gradients of the next step are to be multiplied by.
+  double loss_scale() const;
+
   // Views of parameter `index` as it is used by the model: T is float for float32, uint16_t (bit
   // patterns) for 16-bit types.
   template <typename T>
@@ -111,8 +122,8 @@ class ZeroOptimizer {
 
   // The fp32 states this rank owns, in shard order (ddp: flat order); for checkpoints and tests.
   // With float32 in stage 1 the master is spread over the working parameters and is not shown here.
-  absl::Span<const float> moment1() const;
-  absl::Span<const float> moment2() const;
+  // `index` is below StateCount(config().optimizer).
+  absl::Span<const float> optimizer_state(size_t index) const;
   absl::Span<const float> master() const;
 
   // What this rank holds now. Exact where nothing else uses the ledger's model-state tags.

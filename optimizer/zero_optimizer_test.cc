@@ -65,7 +65,7 @@ TEST(ZeroOptimizerTest, InitializeGivesEveryRankTheValuesOfRankZero) {
 // AdamW in double, as in the paper.
 struct Reference {
   double p, m = 0, v = 0;
-  void Step(double g, double lr, int t, const AdamWConfig& c) {
+  void Step(double g, double lr, int t, const OptimizerConfig& c) {
     m = c.beta1 * m + (1 - c.beta1) * g;
     v = c.beta2 * v + (1 - c.beta2) * g * g;
     p -= lr * c.weight_decay * p;
@@ -91,7 +91,7 @@ TEST(ZeroOptimizerTest, StepsAreAdamWOfTheMeanGradient) {
           sum += g;
         }
         squares += sum * sum / 9;
-        reference[i].Step(sum / 3, lr, t, config.adamw);
+        reference[i].Step(sum / 3, lr, t, config.optimizer);
       }
       const auto reports = ranks->Step({lr});
       ASSERT_OK(reports[2].status());
@@ -200,7 +200,7 @@ TEST(ZeroOptimizerTest, AModelWithoutElementsSteps) {
 TEST(ZeroOptimizerTest, ARankWithOtherSettingsIsNamedBeforeAnyParameterMoves) {
   auto ranks = SimRanks::Create(3, "", {{"w", {10}}}, Config(ZeroStage::kOne),
                                 [](int rank, ZeroConfig* config) {
-                                  if (rank == 1) config->adamw.weight_decay = 0.5;
+                                  if (rank == 1) config->optimizer.weight_decay = 0.5;
                                 });
   ASSERT_OK(ranks.status());
   for (const absl::Status& status : (*ranks)->Initialize([](size_t, absl::Span<float>) {})) {

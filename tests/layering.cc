@@ -44,6 +44,7 @@ constexpr Room kRooms[] = {
     {"python/", 6, ""},
     {"examples/", 6, ""},
     {"tests/", 6, ""},
+    {"tests/data/", 0, ""},  // no code
 };
 
 // A foreign header (by prefix) and the places that may include it.

@@ -1,12 +1,17 @@
 // The optimizer's kernels, compiled once a level.
 //
-// AdamW: vector by vector in the order of operations of adamw.h; the last, incomplete vector
-// through zero-padded copies, so that no element's result depends on where it stands.
+// Updates: vector by vector, each rule in the order of operations of its file in rules/; the last,
+// incomplete vector through zero-padded copies, so that no element's result depends on where it
+// stands.
 //
 // Sum of squares: element i goes to partial sum i mod 16, in order; each square is exact in double
 // for the narrower types. Then the 16 sums are added in a fixed tree: s[j] += s[j + 8], 4, 2, 1.
 #include "optimizer/kernels/optimizer_kernel_table.h"
 
+#include "optimizer/kernels/rules/adagrad.h"
+#include "optimizer/kernels/rules/adam.h"
+#include "optimizer/kernels/rules/lion.h"
+#include "optimizer/kernels/rules/sgd.h"
 #include "runtime/base/simd_vector.h"
 
 namespace rz::RZ_SIMD_NAMESPACE {
@@ -17,86 +22,37 @@ using Float = Code<DType::kFloat32>;
 unsigned char* Bytes(void* p) { return static_cast<unsigned char*>(p); }
 const unsigned char* Bytes(const void* p) { return static_cast<const unsigned char*>(p); }
 
-// IEEE square root, correctly rounded at every level. NaN of a negative lane is made canonical
-// later.
-RZ_SIMD_INLINE F32 SquareRoot(F32 x) {
-#if defined(__AVX512F__)
-  return (F32)_mm512_maskz_sqrt_ps(0xffff, (__m512)x);
-#elif defined(__AVX2__)
-  return (F32)_mm256_sqrt_ps((__m256)x);
-#else
-  F32 root;
-  for (size_t lane = 0; lane < kVectorBytes / sizeof(float); ++lane) {
-    root[lane] = __builtin_sqrtf(x[lane]);
-  }
-  return root;
-#endif
-}
-
-struct AdamWState {
-  F32 master, m, v;
-};
-
-// The broadcast constants, and one vector's step.
-class StepOnVector {
- public:
-  RZ_SIMD_INLINE explicit StepOnVector(const AdamWConstants& c)
-      : grad_scale_(F32{} + c.grad_scale),
-        beta1_(F32{} + c.beta1),
-        one_minus_beta1_(F32{} + c.one_minus_beta1),
-        beta2_(F32{} + c.beta2),
-        one_minus_beta2_(F32{} + c.one_minus_beta2),
-        decay_(F32{} + c.decay),
-        step_size_(F32{} + c.step_size),
-        inverse_root_2_(F32{} + c.inverse_root_2),
-        eps_(F32{} + c.eps) {}
-
-  RZ_SIMD_INLINE AdamWState Apply(F32 gradient, AdamWState old) const {
-    AdamWState lane;
-    const F32 g = gradient * grad_scale_;
-    lane.m = CanonicalNan(beta1_ * old.m + one_minus_beta1_ * g);
-    lane.v = CanonicalNan(beta2_ * old.v + one_minus_beta2_ * (g * g));
-    const F32 denominator = SquareRoot(lane.v) * inverse_root_2_ + eps_;
-    lane.master = CanonicalNan(old.master * decay_ - step_size_ * (lane.m / denominator));
-    return lane;
-  }
-
- private:
-  F32 grad_scale_, beta1_, one_minus_beta1_, beta2_, one_minus_beta2_;
-  F32 decay_, step_size_, inverse_root_2_, eps_;
-};
-
-template <typename Gradient, typename Working>
-void AdamW(const AdamWConstants& constants, const void* gradient, void* master, void* m, void* v,
-           void* working, size_t count) {
-  const StepOnVector step(constants);
+// One pass over a shard by `Rule`.
+template <typename Rule, typename Gradient, typename Working>
+void Update(const StepConstants& constants, const void* gradient, float* master,
+            float* const* states, void* working, size_t count) {
+  const Rule rule(constants);
   const unsigned char* gradient_at = Bytes(gradient);
   unsigned char* master_at = Bytes(master);
-  unsigned char* m_at = Bytes(m);
-  unsigned char* v_at = Bytes(v);
+  unsigned char* states_at[kMaxOptimizerStates];
+  for (size_t s = 0; s < Rule::kStates; ++s) states_at[s] = Bytes(states[s]);
   unsigned char* working_at = Bytes(working);
+  RuleStates lanes = {};
   for (; count >= Float::kLanes; count -= Float::kLanes) {
-    const AdamWState lane =
-        step.Apply(Gradient::Load(gradient_at),
-                   {Float::Load(master_at), Float::Load(m_at), Float::Load(v_at)});
-    Float::Store(master_at, lane.master);
-    Float::Store(m_at, lane.m);
-    Float::Store(v_at, lane.v);
-    Working::Store(working_at, lane.master);
+    for (size_t s = 0; s < Rule::kStates; ++s) lanes[s] = Float::Load(states_at[s]);
+    const F32 updated = rule.Apply(Gradient::Load(gradient_at), Float::Load(master_at), lanes);
+    Float::Store(master_at, updated);
+    for (size_t s = 0; s < Rule::kStates; ++s) {
+      Float::Store(states_at[s], lanes[s]);
+      states_at[s] += Float::kLanes * Float::kBytes;
+    }
+    Working::Store(working_at, updated);
     gradient_at += Float::kLanes * Gradient::kBytes;
     master_at += Float::kLanes * Float::kBytes;
-    m_at += Float::kLanes * Float::kBytes;
-    v_at += Float::kLanes * Float::kBytes;
     working_at += Float::kLanes * Working::kBytes;
   }
   if (count == 0) return;
-  const AdamWState lane = step.Apply(LoadSome<Gradient>(gradient_at, count),
-                                     {LoadSome<Float>(master_at, count),
-                                      LoadSome<Float>(m_at, count), LoadSome<Float>(v_at, count)});
-  StoreSome<Float>(master_at, lane.master, count);
-  StoreSome<Float>(m_at, lane.m, count);
-  StoreSome<Float>(v_at, lane.v, count);
-  StoreSome<Working>(working_at, lane.master, count);
+  for (size_t s = 0; s < Rule::kStates; ++s) lanes[s] = LoadSome<Float>(states_at[s], count);
+  const F32 updated =
+      rule.Apply(LoadSome<Gradient>(gradient_at, count), LoadSome<Float>(master_at, count), lanes);
+  StoreSome<Float>(master_at, updated, count);
+  for (size_t s = 0; s < Rule::kStates; ++s) StoreSome<Float>(states_at[s], lanes[s], count);
+  StoreSome<Working>(working_at, updated, count);
 }
 
 constexpr size_t kSums = 16;
@@ -179,14 +135,25 @@ using Double = Code<DType::kFloat64>;
 using BFloat16 = Code<DType::kBFloat16>;
 using Float16 = Code<DType::kFloat16>;
 
+template <typename Rule>
+constexpr UpdateKernels KernelsOf() {
+  return {.state_count = Rule::kStates,
+          .by_dtype = {{Update<Rule, Float, Float>, nullptr, Update<Rule, Float, BFloat16>,
+                        Update<Rule, Float, Float16>},
+                       {},
+                       {Update<Rule, BFloat16, Float>, nullptr, Update<Rule, BFloat16, BFloat16>,
+                        Update<Rule, BFloat16, Float16>},
+                       {Update<Rule, Float16, Float>, nullptr, Update<Rule, Float16, BFloat16>,
+                        Update<Rule, Float16, Float16>}}};
+}
+
 }  // namespace
 
+// Rules in the order of UpdateRule.
 constinit const OptimizerKernelTable kOptimizerKernelTable = {
-    .adamw = {{AdamW<Float, Float>, nullptr, AdamW<Float, BFloat16>, AdamW<Float, Float16>},
-              {},
-              {AdamW<BFloat16, Float>, nullptr, AdamW<BFloat16, BFloat16>,
-               AdamW<BFloat16, Float16>},
-              {AdamW<Float16, Float>, nullptr, AdamW<Float16, BFloat16>, AdamW<Float16, Float16>}},
+    .update = {KernelsOf<AdamWRule>(), KernelsOf<AdamRule>(), KernelsOf<SgdRule>(),
+               KernelsOf<MomentumRule>(), KernelsOf<NesterovRule>(), KernelsOf<LionRule>(),
+               KernelsOf<AdagradRule>()},
     .sum_of_squares = {SumOfSquares<Float>, SumOfSquares<Double>, SumOfSquares<BFloat16>,
                        SumOfSquares<Float16>},
     .count_non_finite = {CountNonFinite<Float>, CountNonFinite<Double>, CountNonFinite<BFloat16>,

@@ -7,34 +7,28 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "optimizer/kernels/update_rule.h"
 #include "runtime/base/dtype.h"
 
 namespace rz {
 
-// The constants of one AdamW step, rounded to float32; see adamw.h for the formula.
-struct AdamWConstants {
-  float grad_scale;
-  float beta1;
-  float one_minus_beta1;
-  float beta2;
-  float one_minus_beta2;
-  float decay;           // 1 - lr * weight_decay
-  float step_size;       // lr / bias_correction1
-  float inverse_root_2;  // 1 / sqrt(bias_correction2)
-  float eps;
-};
-
-using AdamWKernel = void (*)(const AdamWConstants& constants, const void* gradient, void* master,
-                             void* m, void* v, void* working, size_t count);
+// `states` are those of the rule, in its order.
+using UpdateKernel = void (*)(const StepConstants& constants, const void* gradient, float* master,
+                              float* const* states, void* working, size_t count);
 using SumOfSquaresKernel = double (*)(const void* data, size_t count);
 using CountNonFiniteKernel = int64_t (*)(const void* data, size_t count);
 
-// Dtypes in the order of DType: float32, float64, bfloat16, float16. Null pointers where AdamW has
-// no such pair (float64).
+// Dtypes in the order of DType: float32, float64, bfloat16, float16.
 inline constexpr size_t kFloatingDTypes = 4;
 
+// Those of one rule. Null pointers where it has no such pair of dtypes (float64).
+struct UpdateKernels {
+  size_t state_count;
+  UpdateKernel by_dtype[kFloatingDTypes][kFloatingDTypes];  // by gradient, then working weights
+};
+
 struct OptimizerKernelTable {
-  AdamWKernel adamw[kFloatingDTypes][kFloatingDTypes];  // by gradient, then working weights
+  UpdateKernels update[kUpdateRuleCount];
   SumOfSquaresKernel sum_of_squares[kFloatingDTypes];
   CountNonFiniteKernel count_non_finite[kFloatingDTypes];
 };

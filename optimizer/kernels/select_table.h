@@ -1,4 +1,4 @@
-// The table of a level, for adamw.cc and gradient_stats.cc.
+// The table of a level, for optimizer_kernel.cc and gradient_stats.cc.
 #ifndef RINGZERO_OPTIMIZER_KERNELS_SELECT_TABLE_H_
 #define RINGZERO_OPTIMIZER_KERNELS_SELECT_TABLE_H_
 

@@ -144,6 +144,25 @@ TEST_P(TrainTest, MoreRanksThanSamplesOfABatch_Works) {
   ExpectSameSteps(Train(5, arguments), Train(1, arguments), wide() ? 1e-5 : 1.0 / 64);
 }
 
+TEST(TrainOptimizerTest, EachLearnsAndGivesTheSameBitsInEveryStage) {
+  const std::vector<Arguments> optimizers = {
+      {"--optimizer=Adam"},
+      {"--optimizer=SGD", "--lr=0.1", "--momentum=0.9", "--nesterov", "--schedule=WarmupCosineLR",
+       "--warmup=linear", "--warmup-steps=3"},
+      {"--optimizer=Lion", "--lr=0.001", "--dtype=fp32"},
+      {"--optimizer=Adagrad", "--clip=0.5", "--dtype=fp16"},
+      {"--dtype=fp16", "--loss-scale=1024", "--schedule=WarmupDecayLR", "--warmup-steps=2"}};
+  for (const Arguments& optimizer : optimizers) {
+    SCOPED_TRACE(::testing::PrintToString(optimizer));
+    const Arguments arguments = Concat(Concat(kSmall, {"--steps=20"}), optimizer);
+    const ReferenceRun ddp = Train(3, Concat(arguments, {"--stage=ddp"}));
+    const ReferenceRun sharded = Train(3, Concat(arguments, {"--stage=1"}));
+    EXPECT_EQ(sharded.weights_crc32c, ddp.weights_crc32c);
+    ASSERT_EQ(ddp.losses.size(), 20u);
+    EXPECT_LT(ddp.losses.back(), ddp.losses.front());
+  }
+}
+
 // 4096 samples in batches of 600: the last batch of an epoch has 496.
 TEST(TrainOutputTest, Epochs_PrintAccuracyAndTheLastBatchCounts) {
   const Ending result =

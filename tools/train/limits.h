@@ -28,6 +28,9 @@ inline constexpr double kMaxHyperparameter = 1000;  // learning rate, weight dec
 // A report of an earlier run (--reference).
 inline constexpr size_t kMaxReportBytes = size_t{16} << 20;
 
+// Of fp16's loss scale.
+inline constexpr double kMaxLossScale = 4294967296;
+
 }  // namespace rz
 
 #endif  // RINGZERO_TOOLS_TRAIN_LIMITS_H_

@@ -49,6 +49,7 @@ constexpr std::array<StateField, kModelStates.size()> kStateFields = {
 
 void ToProto(const MemoryReport& memory, proto::MemoryReport* to) {
   to->set_world(memory.shape.world);
+  to->set_optimizer_states(memory.shape.optimizer_states);
   to->set_stage(std::string(NameOf(memory.shape.stage)));
   to->set_dtype(std::string(NameOf(memory.shape.dtype)));
   to->set_parameter_elements(static_cast<double>(memory.shape.parameter_elements));
@@ -88,6 +89,7 @@ absl::StatusOr<MemoryReport> FromProto(const proto::MemoryReport& from) {
   memory.shape.stage = *ParseZeroStage(from.stage());
   memory.shape.dtype = *ParseDType(from.dtype());
   memory.shape.world = from.world();
+  if (from.has_optimizer_states()) memory.shape.optimizer_states = from.optimizer_states();
   RZ_ASSIGN_OR_RETURN(
       memory.shape.parameter_elements,
       Whole("memory.parameter_elements", from.has_parameter_elements(), from.parameter_elements()));
@@ -136,8 +138,10 @@ std::string ToJson(const RunReport& report) {
   message.set_dataset(config.dataset);
   message.set_model(config.model.ToString());
   message.set_numeric(std::string(NameOf(config.numeric_mode)));
-  message.set_lr(config.learning_rate);
-  message.set_weight_decay(config.weight_decay);
+  message.set_lr(config.optimizer.learning_rate);
+  message.set_optimizer(std::string(NameOf(config.optimizer.kind)));
+  message.set_schedule(std::string(NameOf(config.schedule.kind)));
+  message.set_weight_decay(config.optimizer.weight_decay);
   message.set_global_batch(static_cast<int32_t>(config.global_batch));
   message.set_seed(config.seed);
   message.set_transport(report.transport);

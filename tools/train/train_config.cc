@@ -26,9 +26,10 @@ uint64_t Hash(const std::string& text) {
 std::string TrainConfig::AgreementText() const {
   return absl::StrCat(
       "dataset ", dataset, " model ", model.ToString(), " stage ", std::string(NameOf(stage)),
-      " dtype ", std::string(NameOf(dtype)), " numeric ", std::string(NameOf(numeric_mode)), " lr ",
-      learning_rate, " weight-decay ", weight_decay, " global-batch ", global_batch, " steps ",
-      steps, " epochs ", epochs, " seed ", seed, " algo ", algorithms, " transport ", transport);
+      " dtype ", std::string(NameOf(dtype)), " numeric ", std::string(NameOf(numeric_mode)),
+      " optimizer ", Fingerprint(optimizer), " schedule ", Fingerprint(schedule), " clip ", clip,
+      " loss-scale ", Fingerprint(loss_scale), " global-batch ", global_batch, " steps ", steps,
+      " epochs ", epochs, " seed ", seed, " algo ", algorithms, " transport ", transport);
 }
 
 uint64_t TrainConfig::AgreementHash() const {
@@ -43,17 +44,15 @@ void TrainFlags::Declare(FlagSet* flags) {
   flags->String("model", &model_, "widths of the MLP: input, hidden layers, classes");
   flags->Enum("stage", &stage_, {"ddp", "0", "1"},
               "what is sharded: nothing (ddp, 0), or the optimizer states (ZeRO-1)");
-  flags->Enum("dtype", &dtype_, {"bf16", "fp32"},
-              "of working weights and gradients; bf16 has fp32 master weights beside it");
+  flags->Enum("dtype", &dtype_, {"bf16", "fp16", "fp32"},
+              "of working weights and gradients; 16 bits have fp32 master weights beside them");
   flags->Enum("numeric", &numeric_mode_, {"deterministic", "fast"},
               "whether sums must not depend on the algorithm, or may round at every hop");
   flags->String("algo", &values_.algorithms,
                 "collective:algorithm,... as in RZ_ALGO, which it beats, e.g. reduce_scatter:ring");
   flags->Enum("transport", &values_.transport, {"auto", "tcp", "shm"},
               "what carries the bytes: the best there is, TCP alone, shared memory alone");
-  flags->Double("lr", &values_.learning_rate, {0, kMaxHyperparameter}, "learning rate of AdamW");
-  flags->Double("weight-decay", &values_.weight_decay, {0, kMaxHyperparameter},
-                "decoupled weight decay");
+  DeclareOptimizer(flags);
   flags->Int("global-batch", &values_.global_batch, {1, kMaxGlobalBatch},
              "samples of a step over all ranks, which take the rounded-up or -down share");
   flags->Int("steps", &values_.steps, {1, kMaxSteps}, "stop after this many steps");
@@ -64,6 +63,55 @@ void TrainFlags::Declare(FlagSet* flags) {
   flags->String("report", &values_.report_path, "write what rank 0 measured to this JSON file");
   flags->String("reference", &values_.reference_path,
                 "a --report of a ddp run of the same model and ranks, to show beside this one");
+}
+
+void TrainFlags::DeclareOptimizer(FlagSet* flags) {
+  const DoubleRange range = {0, kMaxHyperparameter};
+  OptimizerConfig& optimizer = values_.optimizer;
+  flags->Enum("optimizer", &optimizer_, {"AdamW", "Adam", "SGD", "Lion", "Adagrad"},
+              "what updates the weights");
+  flags->Double("lr", &optimizer.learning_rate, range,
+                "learning rate (0.0015 for AdamW, each other optimizer's own without it)");
+  flags->Double("weight-decay", &optimizer.weight_decay, range,
+                "decoupled with AdamW and Lion, L2 with the others (0.01 for AdamW, else 0)");
+  flags->Double("momentum", &optimizer.momentum, range, "of SGD");
+  flags->Bool("nesterov", &optimizer.nesterov, "Nesterov's momentum for SGD");
+  flags->Enum("schedule", &schedule_, {"constant", "WarmupLR", "WarmupDecayLR", "WarmupCosineLR"},
+              "of the learning rate, as DeepSpeed's; --lr is its highest");
+  flags->Enum("warmup", &warmup_, {"log", "linear"}, "how --schedule begins");
+  flags->Int("warmup-steps", &values_.schedule.warmup_steps, {1, kMaxSteps},
+             "how long --schedule takes to its highest rate");
+  flags->Double("clip", &values_.clip, range,
+                "scale the mean gradient down to this L2 norm; 0 leaves it");
+  flags->Double("loss-scale", &loss_scale_, {0, kMaxLossScale},
+                "of fp16, for good; 0 is dynamic, from 2^16");
+}
+
+absl::Status TrainFlags::ReadOptimizer(const FlagSet& flags, TrainConfig* config) const {
+  const OptimizerKind kind = *ParseOptimizerKind(optimizer_);
+  OptimizerConfig& optimizer = config->optimizer;
+  if (kind != OptimizerKind::kAdamW) {
+    const OptimizerConfig given = optimizer;
+    optimizer = DefaultsOf(kind);
+    if (flags.WasSet("lr")) optimizer.learning_rate = given.learning_rate;
+    if (flags.WasSet("weight-decay")) optimizer.weight_decay = given.weight_decay;
+    optimizer.momentum = given.momentum;
+    optimizer.nesterov = given.nesterov;
+  }
+  if (kind != OptimizerKind::kSgd && (flags.WasSet("momentum") || flags.WasSet("nesterov"))) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("--momentum and --nesterov are SGD's; --optimizer is ", optimizer_));
+  }
+  config->schedule.kind = *ParseScheduleKind(schedule_);
+  config->schedule.warmup = *ParseWarmupShape(warmup_);
+  if (config->dtype == DType::kFloat16) {
+    config->loss_scale =
+        loss_scale_ == 0 ? DynamicLossScale() : LossScaleConfig{.scale = loss_scale_};
+  } else if (flags.WasSet("loss-scale")) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("--loss-scale is for --dtype fp16; found --dtype ", dtype_));
+  }
+  return ValidateOptimizer(optimizer);
 }
 
 absl::StatusOr<TrainConfig> TrainFlags::Read(const FlagSet& flags,
@@ -77,6 +125,7 @@ absl::StatusOr<TrainConfig> TrainFlags::Read(const FlagSet& flags,
   config.stage = *ParseZeroStage(stage_);
   config.dtype = *ParseDType(dtype_);
   config.numeric_mode = *ParseNumericMode(numeric_mode_);
+  RZ_RETURN_IF_ERROR(ReadOptimizer(flags, &config));
   config.seed = static_cast<uint64_t>(seed_);
   if (!flags.WasSet("algo")) config.algorithms = environment_algorithms;
   if (flags.WasSet("steps") && flags.WasSet("epochs")) {

@@ -23,8 +23,10 @@ struct TrainConfig {
   ZeroStage stage = ZeroStage::kOne;
   DType dtype = DType::kBFloat16;
   NumericMode numeric_mode = NumericMode::kDeterministic;
-  double learning_rate = 0.0015;
-  double weight_decay = 0.01;
+  OptimizerConfig optimizer = {.learning_rate = 0.0015};
+  ScheduleConfig schedule;  // its total is that of the run
+  double clip = 0;          // largest L2 norm of the mean gradient; 0: none
+  LossScaleConfig loss_scale;
   int64_t global_batch = 256;
   // Exactly one of them is positive.
   int64_t steps = 0;
@@ -49,17 +51,24 @@ class TrainFlags {
   void Declare(FlagSet* flags);
 
   // `environment_algorithms` is RZ_ALGO or empty; --algo beats it.
-  //   InvalidArgument  --steps and --epochs together, a model that is none; the message names the
-  //                    flag
+  //   InvalidArgument  --steps and --epochs together, a model that is none, numbers that the
+  //                    optimizer does not take; the message names the flag
   absl::StatusOr<TrainConfig> Read(const FlagSet& flags,
                                    const std::string& environment_algorithms) const;
 
  private:
+  void DeclareOptimizer(FlagSet* flags);
+  absl::Status ReadOptimizer(const FlagSet& flags, TrainConfig* config) const;
+
   TrainConfig values_;
   std::string model_ = "784-256-128-100-10";
   std::string stage_ = "1";
   std::string dtype_ = "bf16";
   std::string numeric_mode_ = "deterministic";
+  std::string optimizer_ = "AdamW";
+  std::string schedule_ = "constant";
+  std::string warmup_ = "log";
+  double loss_scale_ = 0;
   int64_t seed_ = 1;
 };
 

@@ -49,14 +49,58 @@ TEST(TrainConfigTest, ReadsEveryFlag) {
   EXPECT_EQ(config.numeric_mode, NumericMode::kFast);
   EXPECT_EQ(config.algorithms, "all_reduce:ring");
   EXPECT_EQ(config.transport, "tcp");
-  EXPECT_EQ(config.learning_rate, 0.5);
-  EXPECT_EQ(config.weight_decay, 0);
+  EXPECT_EQ(config.optimizer.learning_rate, 0.5);
+  EXPECT_EQ(config.optimizer.weight_decay, 0);
   EXPECT_EQ(config.global_batch, 7);
   EXPECT_EQ(config.steps, 9);
   EXPECT_EQ(config.epochs, 0);
   EXPECT_EQ(config.seed, 4u);
   EXPECT_EQ(config.report_path, "r.json");
   EXPECT_EQ(config.reference_path, "d.json");
+}
+
+TEST(TrainConfigTest, Optimizer_HasItsOwnNumbersUnlessTheyAreGiven) {
+  ASSERT_OK_AND_ASSIGN(const TrainConfig adamw, Read({}));
+  EXPECT_EQ(adamw.optimizer.learning_rate, 0.0015);
+  EXPECT_EQ(adamw.optimizer.weight_decay, 0.01);
+  ASSERT_OK_AND_ASSIGN(const TrainConfig lion, Read({"--optimizer=Lion"}));
+  EXPECT_EQ(lion.optimizer.kind, OptimizerKind::kLion);
+  EXPECT_EQ(lion.optimizer.learning_rate, 1e-4);
+  EXPECT_EQ(lion.optimizer.beta2, 0.99);
+  EXPECT_EQ(lion.optimizer.weight_decay, 0);
+  ASSERT_OK_AND_ASSIGN(
+      const TrainConfig sgd,
+      Read({"--optimizer=SGD", "--lr=0.5", "--weight-decay=0.25", "--momentum=0.9", "--nesterov"}));
+  EXPECT_EQ(sgd.optimizer.learning_rate, 0.5);
+  EXPECT_EQ(sgd.optimizer.weight_decay, 0.25);
+  EXPECT_EQ(sgd.optimizer.momentum, 0.9);
+  EXPECT_TRUE(sgd.optimizer.nesterov);
+  EXPECT_THAT(Read({"--momentum=0.9"}), StatusIs(kInvalidArgument, HasSubstr("SGD")));
+  EXPECT_THAT(Read({"--optimizer=SGD", "--nesterov"}),
+              StatusIs(kInvalidArgument, HasSubstr("momentum")));
+}
+
+TEST(TrainConfigTest, Schedule_AndClip) {
+  ASSERT_OK_AND_ASSIGN(
+      const TrainConfig config,
+      Read({"--schedule=WarmupCosineLR", "--warmup=linear", "--warmup-steps=7", "--clip=0.5"}));
+  EXPECT_EQ(config.schedule.kind, ScheduleKind::kWarmupCosine);
+  EXPECT_EQ(config.schedule.warmup, WarmupShape::kLinear);
+  EXPECT_EQ(config.schedule.warmup_steps, 7);
+  EXPECT_EQ(config.clip, 0.5);
+}
+
+TEST(TrainConfigTest, LossScale_IsDynamicInFp16AndNoneElsewhere) {
+  ASSERT_OK_AND_ASSIGN(const TrainConfig bf16, Read({}));
+  EXPECT_EQ(bf16.loss_scale.scale, 1);
+  EXPECT_FALSE(bf16.loss_scale.dynamic);
+  ASSERT_OK_AND_ASSIGN(const TrainConfig dynamic, Read({"--dtype=fp16"}));
+  EXPECT_TRUE(dynamic.loss_scale.dynamic);
+  EXPECT_EQ(dynamic.loss_scale.scale, 65536);
+  ASSERT_OK_AND_ASSIGN(const TrainConfig fixed, Read({"--dtype=fp16", "--loss-scale=128"}));
+  EXPECT_FALSE(fixed.loss_scale.dynamic);
+  EXPECT_EQ(fixed.loss_scale.scale, 128);
+  EXPECT_THAT(Read({"--loss-scale=128"}), StatusIs(kInvalidArgument, HasSubstr("fp16")));
 }
 
 TEST(TrainConfigTest, Algorithms_TheFlagBeatsTheEnvironment) {
@@ -85,7 +129,8 @@ TEST(TrainConfigTest, Agreement_CoversWhatRanksMustShare) {
   for (const char* argument :
        {"--dataset=synthetic", "--model=784-10", "--stage=0", "--dtype=fp32", "--numeric=fast",
         "--algo=x:y", "--transport=tcp", "--lr=0.5", "--weight-decay=0", "--global-batch=7",
-        "--steps=9", "--epochs=9", "--seed=4"}) {
+        "--steps=9", "--epochs=9", "--seed=4", "--optimizer=Lion", "--schedule=WarmupLR",
+        "--warmup=linear", "--warmup-steps=3", "--clip=1", "--dtype=fp16"}) {
     ASSERT_OK_AND_ASSIGN(const TrainConfig other, Read({argument}));
     EXPECT_NE(other.AgreementHash(), base.AgreementHash()) << argument;
   }

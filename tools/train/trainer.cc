@@ -27,13 +27,24 @@ namespace {
 // A small share of a global batch would make passes over the test set slow.
 constexpr int64_t kMinTestBatch = 64;
 
-ZeroConfig OptimizerConfig(const TrainConfig& config, const Clock* clock) {
+ZeroConfig StepConfig(const TrainConfig& config, int64_t total_steps, const Clock* clock) {
   ZeroConfig zero;
   zero.stage = config.stage;
   zero.dtype = config.dtype;
-  zero.adamw.weight_decay = config.weight_decay;
+  zero.optimizer = config.optimizer;
+  zero.schedule = config.schedule;
+  zero.schedule.total_steps = total_steps;
+  zero.gradient_clipping = config.clip;
+  zero.loss_scale = config.loss_scale;
   zero.clock = clock;
   return zero;
+}
+
+float Rounded(float value, DType dtype) {
+  float words[1];
+  ConvertFromFloat(dtype, words, &value, 1);
+  ConvertToFloat(dtype, &value, words, 1);
+  return value;
 }
 
 std::vector<ParamSpec> Specs(const MlpShape& shape) {
@@ -62,8 +73,9 @@ absl::StatusOr<std::unique_ptr<Trainer>> Trainer::Create(const TrainConfig& conf
   const int64_t share = EvenSplit(config.global_batch, communicator->world_size(), 0).count;
   const int64_t max_batch = std::max(share, kMinTestBatch);
   RZ_ASSIGN_OR_RETURN(trainer->mlp_, Mlp::Create(config.model, max_batch));
-  RZ_ASSIGN_OR_RETURN(trainer->optimizer_, ZeroOptimizer::Create(communicator, Specs(config.model),
-                                                                 OptimizerConfig(config, clock)));
+  RZ_ASSIGN_OR_RETURN(trainer->optimizer_,
+                      ZeroOptimizer::Create(communicator, Specs(config.model),
+                                            StepConfig(config, trainer->total_steps(), clock)));
   const size_t pixels = static_cast<size_t>(max_batch * config.model.inputs());
   RZ_ASSIGN_OR_RETURN(trainer->pixels_,
                       Buffer::Allocate(pixels * sizeof(float), MemoryTag::kActivation));
@@ -121,14 +133,16 @@ absl::StatusOr<BatchResult> Trainer::ForwardOn(const LabelledImages& images,
       "too large?",
       indices.size(), communicator_->rank().value(),
       std::isnan(result.loss_sum) ? "not a number" : "infinite", largest, parameter,
-      config_.learning_rate));
+      optimizer_->learning_rate()));
 }
 
 absl::StatusOr<std::string> Trainer::SkipCause() {
   const std::vector<MlpParameter> parameters = config_.model.Parameters();
   auto bad = static_cast<int64_t>(parameters.size());
   for (int64_t i = bad - 1; i >= 0; --i) {
-    if (!std::isfinite(LargestMagnitude(mlp_->gradient(static_cast<size_t>(i))))) bad = i;
+    // As it was sent: rounding to 16 bits may have made it infinite.
+    const float magnitude = LargestMagnitude(mlp_->gradient(static_cast<size_t>(i)));
+    if (!std::isfinite(Rounded(magnitude, config_.dtype))) bad = i;
   }
   std::vector<int64_t> all(static_cast<size_t>(communicator_->world_size()));
   RZ_RETURN_IF_ERROR(
@@ -149,12 +163,12 @@ absl::StatusOr<TrainStep> Trainer::Step() {
   RZ_ASSIGN_OR_RETURN(step.local, ForwardOn(dataset_->train, indices));
   const absl::Duration forward_end = clock_->Now();
 
-  mlp_->Backward(
-      static_cast<float>(GradientScale(communicator_->world_size(), step.global_samples)));
+  mlp_->Backward(static_cast<float>(
+      GradientScale(communicator_->world_size(), step.global_samples) * optimizer_->loss_scale()));
   StoreGradients();
   const absl::Duration backward_end = clock_->Now();
 
-  RZ_ASSIGN_OR_RETURN(step.report, optimizer_->Step({.learning_rate = config_.learning_rate}));
+  RZ_ASSIGN_OR_RETURN(step.report, optimizer_->Step({}));
   if (step.report.skipped) {
     RZ_ASSIGN_OR_RETURN(step.skip_cause, SkipCause());
   }

@@ -68,6 +68,9 @@ class Trainer {
   absl::StatusOr<int64_t> MaxOverRanks(int64_t value);
 
   int64_t steps_per_epoch() const { return order_.steps_per_epoch(); }
+  int64_t total_steps() const {
+    return config_.steps > 0 ? config_.steps : config_.epochs * steps_per_epoch();
+  }
   const ZeroOptimizer& optimizer() const { return *optimizer_; }
 
  private:

@@ -56,7 +56,7 @@ TrainingRun::TrainingRun(const TrainConfig& config, const Dataset* dataset,
 absl::Status TrainingRun::Run() {
   const absl::Duration begin = clock_->Now();
   RZ_ASSIGN_OR_RETURN(trainer_, Trainer::Create(config_, dataset_, communicator_, clock_));
-  last_step_ = config_.steps > 0 ? config_.steps : config_.epochs * trainer_->steps_per_epoch();
+  last_step_ = trainer_->total_steps();
   PrintHeader();
   RZ_RETURN_IF_ERROR(trainer_->Initialize());
   RZ_ASSIGN_OR_RETURN(const WirePlan wire, trainer_->optimizer().ExpectedWire());
@@ -160,8 +160,12 @@ void TrainingRun::PrintHeader() {
       std::string(NameOf(config_.dtype)), wide ? "" : " with fp32 master weights",
       std::string(NameOf(config_.numeric_mode))));
   progress_->Line(absl::StrFormat(
-      "AdamW, lr %g, weight decay %g, global batch %d, seed %d, %d steps of %d an epoch",
-      config_.learning_rate, config_.weight_decay, config_.global_batch, config_.seed, last_step_,
+      "%s, lr %g%s, weight decay %g, clip %g, global batch %d, seed %d, %d steps of %d an epoch",
+      std::string(NameOf(config_.optimizer.kind)), config_.optimizer.learning_rate,
+      config_.schedule.kind == ScheduleKind::kConstant
+          ? ""
+          : absl::StrCat(" by ", std::string(NameOf(config_.schedule.kind))),
+      config_.optimizer.weight_decay, config_.clip, config_.global_batch, config_.seed, last_step_,
       trainer_->steps_per_epoch()));
   progress_->Line(absl::StrFormat("transport %s; %s; %s kernels", report_.transport,
                                   report_.algorithms, std::string(NameOf(ActiveSimdLevel()))));
@@ -175,9 +179,9 @@ void TrainingRun::PrintStep(const TrainStep& step, double loss) {
   ddp.stage = ZeroStage::kDdp;
   constexpr double kMega = 1e6;
   progress_->Line(absl::StrFormat(
-      "step %d loss %.4f lr %g norm %.4g scale 1 samples/s %.0f forward %.1f backward %.1f "
+      "step %d loss %.4f lr %g norm %.4g scale %g samples/s %.0f forward %.1f backward %.1f "
       "comm %.1f optim %.1f ms mem %.3f MB measured, ddp %.3f MB by formula",
-      step_, loss, config_.learning_rate, step.report.norm,
+      step_, loss, step.report.learning_rate, step.report.norm, step.report.loss_scale,
       static_cast<double>(step.global_samples) / absl::ToDoubleSeconds(step.total),
       absl::ToDoubleMilliseconds(step.forward), absl::ToDoubleMilliseconds(step.backward),
       absl::ToDoubleMilliseconds(step.report.communication),
