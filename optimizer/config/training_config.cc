@@ -1,0 +1,217 @@
+#include "optimizer/config/training_config.h"
+
+#include <google/protobuf/struct.pb.h>
+#include <google/protobuf/util/json_util.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "absl/strings/str_cat.h"
+#include "proto/config.pb.h"
+#include "runtime/base/status_macros.h"
+
+namespace rz {
+namespace {
+
+// Fills in the settings that were worked out.
+class WorkedOut {
+ public:
+  explicit WorkedOut(std::vector<Setting>* settings) : settings_(settings) {}
+
+  void Set(std::string_view key, const std::string& value, std::string_view how) {
+    for (Setting& setting : *settings_) {
+      if (setting.key != key || !setting.value.empty()) continue;
+      setting.value = value;
+      setting.origin = absl::StrCat(setting.origin == "auto" ? "auto: " : "", std::string(how));
+    }
+  }
+
+ private:
+  std::vector<Setting>* settings_;
+};
+
+template <typename T>
+std::optional<T> If(bool has, T value) {
+  return has ? std::optional<T>(value) : std::nullopt;
+}
+
+absl::StatusOr<DType> WorkingDType(const proto::Config& config) {
+  if (config.fp16().enabled() && config.bf16().enabled()) {
+    return absl::InvalidArgumentError("fp16.enabled and bf16.enabled are both true: choose one");
+  }
+  if (config.fp16().enabled()) return DType::kFloat16;
+  return config.bf16().enabled() ? DType::kBFloat16 : DType::kFloat32;
+}
+
+absl::StatusOr<ZeroStage> StageOf(const proto::ZeroOptimization& zero) {
+  std::string name = zero.stage();
+  if (name == "NO_SHARD") name = "0";
+  if (name == "SHARD_GRAD_OP") name = "2";
+  if (name == "FULL_SHARD") name = "3";
+  if (name == "HYBRID_SHARD") {
+    return absl::UnimplementedError(
+        "zero_optimization.stage HYBRID_SHARD, stage 3 within a group of ranks, is not supported; "
+        "use FULL_SHARD");
+  }
+  const ZeroStage stage = *ParseZeroStage(name);
+  if (zero.reduce_scatter() || stage == ZeroStage::kDdp || stage == ZeroStage::kNaive) return stage;
+  if (stage == ZeroStage::kOne) return ZeroStage::kNaive;
+  return absl::UnimplementedError(absl::StrCat(
+      "zero_optimization.reduce_scatter false is naive, which is stage 1; found stage ",
+      zero.stage()));
+}
+
+OptimizerConfig OptimizerOf(const proto::Optimizer& from, WorkedOut* worked_out) {
+  const proto::OptimizerParams& params = from.params();
+  OptimizerKind kind = *ParseOptimizerKind(from.type());
+  if (kind == OptimizerKind::kAdam && params.adam_w_mode()) kind = OptimizerKind::kAdamW;
+  if (kind == OptimizerKind::kAdamW && !params.adam_w_mode()) kind = OptimizerKind::kAdam;
+  OptimizerConfig to = DefaultsOf(kind);
+  if (params.has_lr()) to.learning_rate = params.lr();
+  if (params.betas_size() == 2) {
+    to.beta1 = params.betas(0);
+    to.beta2 = params.betas(1);
+  }
+  if (params.has_eps()) to.epsilon = params.eps();
+  if (params.has_bias_correction()) to.bias_correction = params.bias_correction();
+  to.weight_decay = params.weight_decay();
+  to.momentum = params.momentum();
+  to.dampening = params.dampening();
+  to.nesterov = params.nesterov();
+  to.learning_rate_decay = params.lr_decay();
+  const std::string how = absl::StrCat("default of ", std::string(NameOf(kind)));
+  worked_out->Set("optimizer.params.lr", NumberText(to.learning_rate), how);
+  worked_out->Set("optimizer.params.eps", NumberText(to.epsilon), how);
+  worked_out->Set("optimizer.params.betas",
+                  absl::StrCat("[", NumberText(to.beta1), ", ", NumberText(to.beta2), "]"), how);
+  return to;
+}
+
+ScheduleConfig ScheduleOf(const proto::Scheduler& from, double learning_rate,
+                          WorkedOut* worked_out) {
+  // As DeepSpeed's.
+  constexpr double kDecayMaxRate = 0.001;
+  const proto::SchedulerParams& params = from.params();
+  ScheduleConfig to;
+  to.kind = *ParseScheduleKind(from.type());
+  if (to.kind == ScheduleKind::kConstant) return to;
+  to.warmup = *ParseWarmupShape(params.warmup_type());
+  to.warmup_steps = params.warmup_num_steps();
+  to.total_steps = params.total_num_steps();
+  to.min_rate = params.warmup_min_lr();
+  to.max_rate = If(params.has_warmup_max_lr(), params.warmup_max_lr());
+  if (to.kind == ScheduleKind::kWarmupDecay && !to.max_rate) to.max_rate = kDecayMaxRate;
+  to.warmup_min_ratio = params.warmup_min_ratio();
+  if (to.kind == ScheduleKind::kWarmupCosine) to.cosine_min_ratio = params.cos_min_ratio();
+  worked_out->Set("scheduler.params.warmup_max_lr", NumberText(to.max_rate.value_or(learning_rate)),
+                  to.max_rate ? "default of WarmupDecayLR" : "optimizer.params.lr");
+  return to;
+}
+
+absl::StatusOr<LossScaleConfig> LossScaleOf(const proto::Fp16& from) {
+  if (!from.enabled()) return LossScaleConfig();
+  if (from.loss_scale() != 0) return LossScaleConfig{.scale = from.loss_scale()};
+  constexpr int64_t kMaxPower = 127;  // of float32
+  if (from.initial_scale_power() < 0 || from.initial_scale_power() > kMaxPower) {
+    return absl::InvalidArgumentError(absl::StrCat("fp16.initial_scale_power is ",
+                                                   from.initial_scale_power(),
+                                                   "; it must be from 0 to ", kMaxPower));
+  }
+  return LossScaleConfig{.dynamic = true,
+                         .scale = std::ldexp(1.0, static_cast<int>(from.initial_scale_power())),
+                         .window = from.loss_scale_window(),
+                         .hysteresis = from.hysteresis(),
+                         .consecutive_hysteresis = from.consecutive_hysteresis(),
+                         .minimum = from.min_loss_scale()};
+}
+
+absl::Status FillZero(const proto::Config& from, ZeroConfig* zero, WorkedOut* worked_out) {
+  RZ_ASSIGN_OR_RETURN(zero->dtype, WorkingDType(from));
+  RZ_ASSIGN_OR_RETURN(zero->stage, StageOf(from.zero_optimization()));
+  zero->optimizer = OptimizerOf(from.optimizer(), worked_out);
+  zero->schedule = ScheduleOf(from.scheduler(), zero->optimizer.learning_rate, worked_out);
+  RZ_ASSIGN_OR_RETURN(zero->loss_scale, LossScaleOf(from.fp16()));
+  zero->gradient_clipping = from.gradient_clipping();
+  zero->communication_dtype = from.has_communication_data_type()
+                                  ? ParseDType(from.communication_data_type())
+                                  : std::nullopt;
+  zero->accumulation_dtype = from.data_types().has_grad_accum_dtype()
+                                 ? ParseDType(from.data_types().grad_accum_dtype())
+                                 : std::nullopt;
+  zero->reduction =
+      from.gradient_allreduce_op() == "sum" ? GradientReduction::kSum : GradientReduction::kMean;
+  zero->accumulation = from.ringzero().accumulation() == "shard" ? AccumulationPolicy::kShard
+                                                                 : AccumulationPolicy::kLocal;
+  constexpr int64_t kMostInFlight = 1024;
+  zero->buckets_in_flight =
+      static_cast<int>(std::clamp<int64_t>(from.ringzero().buckets_in_flight(), 0, kMostInFlight));
+  const proto::ZeroOptimization& sharding = from.zero_optimization();
+  zero->reduce_bucket_size = sharding.reduce_bucket_size();
+  zero->allgather_bucket_size =
+      If(sharding.has_allgather_bucket_size(), sharding.allgather_bucket_size());
+  zero->overlap_communication = sharding.overlap_comm();
+  zero->prefetch_bucket_size = sharding.stage3_prefetch_bucket_size();
+  zero->max_live_parameters = sharding.stage3_max_live_parameters();
+  zero->param_persistence_threshold = sharding.stage3_param_persistence_threshold();
+  const std::string dtype(NameOf(zero->dtype));
+  worked_out->Set("communication_data_type", dtype, "the dtype of the gradients");
+  worked_out->Set("data_types.grad_accum_dtype", dtype, "the dtype of the gradients");
+  worked_out->Set("zero_optimization.allgather_bucket_size", absl::StrCat(zero->reduce_bucket_size),
+                  "zero_optimization.reduce_bucket_size");
+  RZ_RETURN_IF_ERROR(ValidateOptimizer(zero->optimizer));
+  RZ_RETURN_IF_ERROR(ValidateSchedule(zero->schedule));
+  return ValidateLossScale(zero->loss_scale);
+}
+
+absl::StatusOr<google::protobuf::Struct> ParseJson(std::string_view json) {
+  if (json.size() > kMaxConfigBytes) {
+    return absl::InvalidArgumentError(absl::StrCat("the configuration has ", json.size(),
+                                                   " bytes; expected at most ", kMaxConfigBytes));
+  }
+  google::protobuf::Struct object;
+  const auto status = google::protobuf::util::JsonStringToMessage(
+      google::protobuf::StringPiece(json.data(), json.size()), &object);
+  if (status.ok()) return object;
+  // What follows the first line shows the text around the error.
+  const std::string reason(status.message());
+  return absl::InvalidArgumentError(
+      absl::StrCat("the configuration is no JSON object: ", reason.substr(0, reason.find('\n'))));
+}
+
+}  // namespace
+
+absl::StatusOr<TrainingConfig> ParseConfig(std::string_view json, int ranks) {
+  RZ_ASSIGN_OR_RETURN(const google::protobuf::Struct object, ParseJson(json));
+  proto::Config message;
+  TrainingConfig config;
+  RZ_ASSIGN_OR_RETURN(config.settings, ReadObject(object, &message));
+  WorkedOut worked_out(&config.settings);
+  RZ_ASSIGN_OR_RETURN(
+      config.batch, SolveBatchSizes(If(message.has_train_batch_size(), message.train_batch_size()),
+                                    If(message.has_train_micro_batch_size_per_gpu(),
+                                       message.train_micro_batch_size_per_gpu()),
+                                    If(message.has_gradient_accumulation_steps(),
+                                       message.gradient_accumulation_steps()),
+                                    ranks));
+  const std::string how =
+      absl::StrCat("from the other batch sizes and ", ranks, ranks == 1 ? " rank" : " ranks");
+  worked_out.Set("train_batch_size", absl::StrCat(config.batch.train), how);
+  worked_out.Set("train_micro_batch_size_per_gpu", absl::StrCat(config.batch.micro), how);
+  worked_out.Set("gradient_accumulation_steps", absl::StrCat(config.batch.accumulation), how);
+  RZ_RETURN_IF_ERROR(FillZero(message, &config.zero, &worked_out));
+  config.zero.gradient_accumulation_steps = config.batch.accumulation;
+  config.steps_per_print = message.steps_per_print();
+  config.wall_clock_breakdown = message.wall_clock_breakdown();
+  config.memory_breakdown = message.memory_breakdown();
+  return config;
+}
+
+std::string PrintConfig(const TrainingConfig& config) {
+  std::string text;
+  for (const Setting& setting : config.settings) {
+    absl::StrAppend(&text, setting.key, " = ", setting.value, "  (", setting.origin, ")\n");
+  }
+  return text;
+}
+
+}  // namespace rz

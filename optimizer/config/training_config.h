@@ -1,0 +1,43 @@
+// TrainingConfig: a configuration file in DeepSpeed's words, read for a number of ranks.
+// docs/configuration.md lists the keys.
+#ifndef RINGZERO_OPTIMIZER_CONFIG_TRAINING_CONFIG_H_
+#define RINGZERO_OPTIMIZER_CONFIG_TRAINING_CONFIG_H_
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "optimizer/config/batch_size.h"
+#include "optimizer/config/schema_reader.h"
+#include "optimizer/zero_config.h"
+
+namespace rz {
+
+// A larger configuration is refused unread.
+inline constexpr size_t kMaxConfigBytes = size_t{1} << 20;
+
+struct TrainingConfig {
+  ZeroConfig zero;
+  BatchSizes batch;
+  int64_t steps_per_print = 0;
+  bool wall_clock_breakdown = false;
+  bool memory_breakdown = false;
+
+  // Every key that applies, with its value and where that came from.
+  std::vector<Setting> settings;
+};
+
+// What a stage cannot do yet is refused by ValidateConfig, when an optimizer is created.
+//   InvalidArgument  no JSON object; or as ReadObject, SolveBatchSizes, ValidateOptimizer,
+//                    ValidateSchedule and ValidateLossScale
+//   Unimplemented    as ReadObject
+absl::StatusOr<TrainingConfig> ParseConfig(std::string_view json, int ranks);
+
+// A line a setting: `zero_optimization.stage = 2  (file)`.
+std::string PrintConfig(const TrainingConfig& config);
+
+}  // namespace rz
+
+#endif  // RINGZERO_OPTIMIZER_CONFIG_TRAINING_CONFIG_H_
