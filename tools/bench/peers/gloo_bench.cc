@@ -1,8 +1,9 @@
-// Collectives of Gloo over TCP on loopback, measured as rz_bench measures ringzero's; see
-// peer_method.h. Starts its ranks itself. They are not bound: each has a thread for its sockets
-// beside the one that calls.
+// Collectives of Gloo over TCP, measured as rz_bench measures ringzero's; see peer_method.h. Starts
+// its ranks itself, on the loopback, or is one of them (--rank). They are not bound: each has a
+// thread for its sockets beside the one that calls.
 #include <gloo/allgather.h>
 #include <gloo/allreduce.h>
+#include <gloo/barrier.h>
 #include <gloo/broadcast.h>
 #include <gloo/math.h>
 #include <gloo/reduce_scatter.h>
@@ -123,22 +124,50 @@ void Check(const Options& options, const Buffers& b, const Calls& calls, int ran
   }
 }
 
-void RunRank(Meeting* meeting, const Options& options, const std::string& folder, int rank) {
-  prctl(PR_SET_PDEATHSIG, SIGKILL);
-  const int ranks = options.ranks;
+Context Connect(const Options& options, const std::string& folder, int rank) {
   gloo::transport::tcp::attr address;
-  address.hostname = "127.0.0.1";
+  address.hostname = options.address;
   gloo::rendezvous::FileStore store(folder);
-  const auto context = std::make_shared<gloo::rendezvous::Context>(rank, ranks);
+  const auto context = std::make_shared<gloo::rendezvous::Context>(rank, options.ranks);
   auto device = gloo::transport::tcp::CreateDevice(address);
   context->connectFullMesh(store, device);
+  return context;
+}
+
+// For a rank that shares nothing with the others but Gloo.
+World WorldOver(const Context& context) {
   World world;
-  world.rank = rank;
-  world.size = ranks;
+  world.rank = context->rank;
+  world.size = context->size;
+  world.barrier = [=] {
+    gloo::BarrierOptions options(context);
+    gloo::barrier(options);
+  };
+  world.take_largest = [=](double* values, int count) {
+    gloo::AllreduceOptions options(context);
+    options.setOutput(values, static_cast<size_t>(count));
+    using Function = void (*)(void*, const void*, const void*, size_t);
+    options.setReduceFunction(static_cast<Function>(&gloo::max<double>));
+    gloo::allreduce(options);
+  };
+  return world;
+}
+
+World WorldOver(const Context& context, Meeting* meeting) {
+  World world;
+  world.rank = context->rank;
+  world.size = context->size;
   world.barrier = [=] { pthread_barrier_wait(&meeting->barrier); };
   world.take_largest = [=](double* values, int count) {
-    TakeLargest(meeting, rank, ranks, values, count);
+    TakeLargest(meeting, context->rank, context->size, values, count);
   };
+  return world;
+}
+
+// Ends the process: threads of Gloo's are in the middle of something.
+void RunRank(const Options& options, const Context& context, const World& world) {
+  const int rank = world.rank;
+  const int ranks = world.size;
   for (size_t size : options.sizes) {
     Buffers buffers;
     buffers.block = std::max<size_t>(1, size / sizeof(float) / ranks);
@@ -172,6 +201,10 @@ int Main(int argc, char** argv) {
   prctl(PR_SET_PDEATHSIG, SIGKILL);
   const Options options = ParseOptions(argc, argv);
   if (options.ranks < 1 || options.ranks > kMaxRanks) Fail("--ranks takes 1 to 64");
+  if (options.rank >= 0) {
+    const Context context = Connect(options, options.store, options.rank);
+    RunRank(options, context, WorldOver(context));
+  }
   char folder[] = "/tmp/gloo_bench_XXXXXX";
   if (mkdtemp(folder) == nullptr) Fail("no folder for the rendezvous can be made");
   auto* const meeting = static_cast<Meeting*>(
@@ -184,7 +217,10 @@ int Main(int argc, char** argv) {
   std::vector<pid_t> ranks(options.ranks);
   for (int rank = 0; rank < options.ranks; ++rank) {
     ranks[rank] = fork();
-    if (ranks[rank] == 0) RunRank(meeting, options, folder, rank);
+    if (ranks[rank] != 0) continue;
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    const Context context = Connect(options, folder, rank);
+    RunRank(options, context, WorldOver(context, meeting));
   }
   bool failed = false;
   for (int left = options.ranks; left > 0; --left) {

@@ -3,6 +3,7 @@
 // the peer has.
 //
 //   PROGRAM OPERATION --sizes 8,1024 [--budget US] [--huge] [--fresh] [--ranks N]
+//           [--rank R --store FOLDER --address A]
 //
 // Element type float, operation sum, root 0. A size is the larger buffer's bytes, a multiple of
 // 4 * ranks. Each line printed is `OPERATION SIZE PLACEMENT TIME_US`. The results of the first call
@@ -33,6 +34,10 @@ struct Options {
   bool huge = false;
   bool fresh = false;
   int ranks = 2;  // of a program that starts them itself
+  // Of a rank that was started by others: itself, where the ranks find each other, its address.
+  int rank = -1;
+  std::string store;
+  std::string address = "127.0.0.1";
 };
 
 inline Options ParseOptions(int argc, char** argv) {
@@ -49,6 +54,12 @@ inline Options ParseOptions(int argc, char** argv) {
       options.budget_us = std::atof(value());
     } else if (argument == "--ranks") {
       options.ranks = std::atoi(value());
+    } else if (argument == "--rank") {
+      options.rank = std::atoi(value());
+    } else if (argument == "--store") {
+      options.store = value();
+    } else if (argument == "--address") {
+      options.address = value();
     } else if (argument == "--huge") {
       options.huge = true;
     } else if (argument == "--fresh") {
