@@ -268,7 +268,7 @@ absl::Status Communicator::Impl::DeadlineError(const Operation& operation,
 
 bool Communicator::Impl::WaitBriefly(const Operation& operation) {
   if (shared_ == nullptr) return false;
-  for (int i = 0; i < kBriefPolls; ++i) {
+  for (int i = 0; i < shared_->brief_polls(); ++i) {
     if (IsDone(operation)) return true;
     Poll();
   }

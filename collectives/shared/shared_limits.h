@@ -44,13 +44,13 @@ inline constexpr size_t kMostBytesToFetch = size_t{4} << 20;
 // Steps a rank offers beyond the one it takes.
 inline constexpr int64_t kMostStepsAhead = 1;
 
-// A rank that waits spins this often, then gives its core away, then sleeps.
-inline constexpr int kSpins = 2000;
-inline constexpr int kSpinsWhereCoresAreFew = 20;
-inline constexpr int kYields = 200;
-
-// Polls of a call before the clock is looked at.
+// A rank that waits polls so often before the clock is looked at, then spins, then gives its core
+// away, then sleeps. Where ranks outnumber cores, whoever is waited for needs the core.
 inline constexpr int kBriefPolls = 64;
+inline constexpr int kBriefPollsWhereCoresAreFew = 2;
+inline constexpr int kSpins = 2000;
+inline constexpr int kSpinsWhereCoresAreFew = 1;
+inline constexpr int kYields = 200;
 
 // A sleeper looks up this often: a doorbell may be lost with a peer.
 inline constexpr absl::Duration kLongestSleep = absl::Milliseconds(100);

@@ -18,9 +18,8 @@ void PauseCore() {
 #endif
 }
 
-int SpinsFor(int world) {
-  const auto cores = static_cast<int>(std::thread::hardware_concurrency());
-  return world <= cores ? kSpins : kSpinsWhereCoresAreFew;
+bool CoresAreFew(int world) {
+  return world > static_cast<int>(std::thread::hardware_concurrency());
 }
 
 }  // namespace
@@ -35,7 +34,8 @@ SharedLink::SharedLink(Transport* transport, const Group& group, uint32_t commun
       regions_(transport, group, area_.get()),
       engine_(area_.get(), &exchange_, &regions_, std::move(on_finished)),
       tripwire_(transport, group, communicator_id),
-      spins_(SpinsFor(group.size())) {
+      spins_(CoresAreFew(group.size()) ? kSpinsWhereCoresAreFew : kSpins),
+      brief_polls_(CoresAreFew(group.size()) ? kBriefPollsWhereCoresAreFew : kBriefPolls) {
   for (int r = 0; r < area_->world(); ++r) {
     tripwire_.Watch(r, area_->Header(r).process.value.load(std::memory_order_acquire));
   }

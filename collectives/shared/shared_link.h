@@ -42,6 +42,9 @@ class SharedLink {
   // the core away, then sleeps. Called again and again while Poll moves nothing.
   void Wait(Deadline deadline);
 
+  // Polls of a call before its caller looks at the clock and waits.
+  int brief_polls() const { return brief_polls_; }
+
   // What others were to be told of this rank's calls is written.
   void Close() { tripwire_.Close(); }
   bool idle() const { return tripwire_.idle(); }
@@ -55,6 +58,7 @@ class SharedLink {
   SharedEngine engine_;
   Tripwire tripwire_;
   const int spins_;
+  const int brief_polls_;
   int waits_ = 0;  // since something moved
 };
 
