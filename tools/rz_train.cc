@@ -17,6 +17,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "collectives/communicator.h"
+#include "optimizer/config/schema_reader.h"
 #include "runtime/base/clock.h"
 #include "runtime/base/simd_level.h"
 #include "runtime/base/status_macros.h"
@@ -129,16 +130,23 @@ int Main(int argc, char** argv) {
   flags.Example("rz_train --dataset synthetic --steps 20");
   flags.Example("rz_run -n 4 -- rz_train --stage ddp --steps 20 --report ddp.json");
   flags.Example("rz_run -n 4 -- rz_train --stage 1 --epochs 3 --reference ddp.json");
+  flags.Example("rz_train --config deepspeed.json --lr 0.001 --print-config");
   flags.ParseOrExit(argc, argv);
-  const absl::StatusOr<TrainConfig> config = train_flags.Read(flags, EnvironmentText("RZ_ALGO"));
+  absl::StatusOr<JobEnvironment> environment = JobEnvironment::FromProcess();
+  if (!environment.ok()) return Fail("", environment.status());
+  const absl::StatusOr<TrainConfig> config =
+      train_flags.Read(flags, EnvironmentText("RZ_ALGO"), environment->world_size);
   if (!config.ok()) {
     const absl::string_view message = config.status().message();
     flags.UsageError({message.data(), message.size()});
   }
+  if (config->print_config) {
+    const std::string text = PrintSettings(config->settings);
+    std::fwrite(text.data(), 1, text.size(), stdout);
+    flags.ExitWith(kExitOk);
+  }
   const absl::StatusOr<SimdLevel> level = ChooseSimdLevel();
   if (!level.ok()) return Fail("", level.status());
-  absl::StatusOr<JobEnvironment> environment = JobEnvironment::FromProcess();
-  if (!environment.ok()) return Fail("", environment.status());
   if (flags.WasSet("join-timeout")) environment->join_timeout = join_timeout;
   if (flags.WasSet("connect-timeout")) environment->connect_timeout = connect_timeout;
   // Not after an hour of training.

@@ -219,6 +219,14 @@ class Reader {
 
 }  // namespace
 
+std::string PrintSettings(const std::vector<Setting>& settings) {
+  std::string text;
+  for (const Setting& setting : settings) {
+    absl::StrAppend(&text, setting.key, " = ", setting.value, "  (", setting.origin, ")\n");
+  }
+  return text;
+}
+
 std::string NumberText(double number) {
   if (number == std::floor(number) && std::fabs(number) <= kMaxWhole) {
     return absl::StrCat(static_cast<int64_t>(number));

@@ -28,6 +28,9 @@ struct Setting {
   std::string origin;
 };
 
+// A line a setting: `zero_optimization.stage = 2  (file)`.
+std::string PrintSettings(const std::vector<Setting>& settings);
+
 // "0.1" for 0.1: the shortest text that reads back as `number`.
 std::string NumberText(double number);
 

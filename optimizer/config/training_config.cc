@@ -206,12 +206,4 @@ absl::StatusOr<TrainingConfig> ParseConfig(std::string_view json, int ranks) {
   return config;
 }
 
-std::string PrintConfig(const TrainingConfig& config) {
-  std::string text;
-  for (const Setting& setting : config.settings) {
-    absl::StrAppend(&text, setting.key, " = ", setting.value, "  (", setting.origin, ")\n");
-  }
-  return text;
-}
-
 }  // namespace rz

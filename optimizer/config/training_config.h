@@ -35,9 +35,6 @@ struct TrainingConfig {
 //   Unimplemented    as ReadObject
 absl::StatusOr<TrainingConfig> ParseConfig(std::string_view json, int ranks);
 
-// A line a setting: `zero_optimization.stage = 2  (file)`.
-std::string PrintConfig(const TrainingConfig& config);
-
 }  // namespace rz
 
 #endif  // RINGZERO_OPTIMIZER_CONFIG_TRAINING_CONFIG_H_

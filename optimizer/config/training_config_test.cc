@@ -24,7 +24,7 @@ absl::StatusOr<TrainingConfig> Parse(const std::string& keys, int ranks = 4) {
                      ranks);
 }
 
-// A setting as PrintConfig has it.
+// A setting as PrintSettings has it.
 std::string Line(const TrainingConfig& config, const std::string& key) {
   for (const Setting& setting : config.settings) {
     if (setting.key == key) return absl::StrCat(setting.value, " (", setting.origin, ")");
@@ -47,7 +47,7 @@ TEST(ParseConfigTest, Defaults) {
   EXPECT_EQ(zero.param_persistence_threshold, 0);
   EXPECT_EQ(zero.communication_dtype, std::nullopt);
   EXPECT_EQ(config.batch.micro, 16);
-  EXPECT_EQ(config.steps_per_print, 10);
+  EXPECT_EQ(config.steps_per_print, 0);
   EXPECT_OK(ValidateConfig(zero));
 }
 
@@ -241,7 +241,7 @@ TEST(ParseConfigTest, AutoIsResolvedAndShown) {
   EXPECT_EQ(Line(config, "zero_optimization.allgather_bucket_size"),
             "500000000 (auto: zero_optimization.reduce_bucket_size)");
   EXPECT_EQ(Line(config, "optimizer.params.momentum"), "none") << "it is SGD's";
-  const std::string printed = PrintConfig(config);
+  const std::string printed = PrintSettings(config.settings);
   EXPECT_THAT(printed, HasSubstr("zero_optimization.stage = 1  (file)\n"));
   for (const Setting& setting : config.settings) {
     EXPECT_FALSE(setting.value.empty()) << setting.key;

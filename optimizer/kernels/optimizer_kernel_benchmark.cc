@@ -21,7 +21,7 @@ constexpr size_t kCounts[] = {size_t{16} << 10, size_t{4} << 20, size_t{64} << 2
 
 // As wide as every processor has it, so that only memory bounds the loop; in cache the kernels may
 // be faster.
-constexpr size_t kWide = 16;
+constexpr size_t kWide = 4;
 typedef float Wide __attribute__((vector_size(kWide * sizeof(float))));
 inline void AddTo(float* to, const Wide& x) {
   Wide sum;

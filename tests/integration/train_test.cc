@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <cstdlib>
 #include <filesystem>
+#include <fstream>
 #include <map>
 #include <memory>
 #include <string>
@@ -194,6 +195,26 @@ TEST(TrainOutputTest, OutputOfARun) {
             ContainsRegex("moment 2 +\\| +3956 +4608 +652 +0 \\| +989 +1152 +163 +0"),
             HasSubstr("test accuracy "), HasSubstr("weights crc32c ")));
   EXPECT_THAT(zero.out, Not(HasSubstr("[1]")));
+}
+
+TEST(TrainOutputTest, Configuration_IsTakenAndShown) {
+  const std::string path = absl::StrCat(::testing::TempDir(), "/config.json");
+  std::ofstream(path) << R"({"train_batch_size": 50, "fp16": {"enabled": true},
+      "optimizer": {"type": "Lion", "params": {"lr": 1e-3}},
+      "zero_optimization": {"stage": 1}, "steps_per_print": 11})";
+  const Arguments arguments = {"--dataset=synthetic", "--model=20-24-5", "--steps=22",
+                               "--config=" + path};
+  const Ending run = RunRanks(2, arguments);
+  EXPECT_EQ(run.exit_code, 0) << run.err;
+  EXPECT_THAT(run.out, AllOf(HasSubstr("stage zero-1, float16"), HasSubstr("Lion, lr 0.001"),
+                             HasSubstr("clip 1, global batch 50"), HasSubstr("scale 65536"),
+                             HasSubstr("step 22 loss"), Not(HasSubstr("step 21 loss"))));
+  Subprocess print(Concat({ProgramPath(kTrain), "--print-config", "--lr=0.5"}, arguments));
+  const Ending printed = EndOf(print);
+  EXPECT_EQ(printed.exit_code, 0) << printed.err;
+  EXPECT_THAT(printed.out, AllOf(HasSubstr("optimizer.params.lr = 0.5  (--lr)\n"),
+                                 HasSubstr("gradient_clipping = 1  (default)\n"),
+                                 HasSubstr("zero_optimization.stage = 1  (file)\n")));
 }
 
 // Weights that grow without bound: 1 - lr * weight decay is -999999.

@@ -4,6 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "runtime/base/status_macros.h"
+#include "tools/train/config_file.h"
 #include "tools/train/limits.h"
 
 namespace rz {
@@ -24,12 +25,13 @@ uint64_t Hash(const std::string& text) {
 }  // namespace
 
 std::string TrainConfig::AgreementText() const {
-  return absl::StrCat(
-      "dataset ", dataset, " model ", model.ToString(), " stage ", std::string(NameOf(stage)),
-      " dtype ", std::string(NameOf(dtype)), " numeric ", std::string(NameOf(numeric_mode)),
-      " optimizer ", Fingerprint(optimizer), " schedule ", Fingerprint(schedule), " clip ", clip,
-      " loss-scale ", Fingerprint(loss_scale), " global-batch ", global_batch, " steps ", steps,
-      " epochs ", epochs, " seed ", seed, " algo ", algorithms, " transport ", transport);
+  return absl::StrCat("dataset ", dataset, " model ", model.ToString(), " stage ",
+                      std::string(NameOf(stage)), " dtype ", std::string(NameOf(dtype)),
+                      " numeric ", std::string(NameOf(numeric_mode)), " optimizer ",
+                      Fingerprint(optimizer), " schedule ", Fingerprint(schedule), " clip ", clip,
+                      " loss-scale ", Fingerprint(loss_scale), " config ", Fingerprint(zero),
+                      " global-batch ", global_batch, " steps ", steps, " epochs ", epochs,
+                      " seed ", seed, " algo ", algorithms, " transport ", transport);
 }
 
 uint64_t TrainConfig::AgreementHash() const {
@@ -52,6 +54,10 @@ void TrainFlags::Declare(FlagSet* flags) {
                 "collective:algorithm,... as in RZ_ALGO, which it beats, e.g. reduce_scatter:ring");
   flags->Enum("transport", &values_.transport, {"auto", "tcp", "shm"},
               "what carries the bytes: the best there is, TCP alone, shared memory alone");
+  flags->String("config", &config_path_,
+                "JSON with DeepSpeed's keys (docs/configuration.md); flags beat it");
+  flags->Bool("print-config", &values_.print_config,
+              "print --config as it was resolved, with where each value came from, and stop");
   DeclareOptimizer(flags);
   flags->Int("global-batch", &values_.global_batch, {1, kMaxGlobalBatch},
              "samples of a step over all ranks, which take the rounded-up or -down share");
@@ -87,7 +93,7 @@ void TrainFlags::DeclareOptimizer(FlagSet* flags) {
                 "of fp16, for good; 0 is dynamic, from 2^16");
 }
 
-absl::Status TrainFlags::ReadOptimizer(const FlagSet& flags, TrainConfig* config) const {
+void TrainFlags::ReadOptimizer(const FlagSet& flags, TrainConfig* config) const {
   const OptimizerKind kind = *ParseOptimizerKind(optimizer_);
   OptimizerConfig& optimizer = config->optimizer;
   if (kind != OptimizerKind::kAdamW) {
@@ -98,24 +104,32 @@ absl::Status TrainFlags::ReadOptimizer(const FlagSet& flags, TrainConfig* config
     optimizer.momentum = given.momentum;
     optimizer.nesterov = given.nesterov;
   }
-  if (kind != OptimizerKind::kSgd && (flags.WasSet("momentum") || flags.WasSet("nesterov"))) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("--momentum and --nesterov are SGD's; --optimizer is ", optimizer_));
-  }
   config->schedule.kind = *ParseScheduleKind(schedule_);
   config->schedule.warmup = *ParseWarmupShape(warmup_);
-  if (config->dtype == DType::kFloat16) {
-    config->loss_scale =
-        loss_scale_ == 0 ? DynamicLossScale() : LossScaleConfig{.scale = loss_scale_};
-  } else if (flags.WasSet("loss-scale")) {
+  config->loss_scale =
+      loss_scale_ == 0 ? DynamicLossScale() : LossScaleConfig{.scale = loss_scale_};
+}
+
+absl::Status TrainFlags::CheckOptimizer(const FlagSet& flags, TrainConfig* config) const {
+  if (config->optimizer.kind != OptimizerKind::kSgd &&
+      (flags.WasSet("momentum") || flags.WasSet("nesterov"))) {
     return absl::InvalidArgumentError(
-        absl::StrCat("--loss-scale is for --dtype fp16; found --dtype ", dtype_));
+        absl::StrCat("--momentum and --nesterov are SGD's; the optimizer is ",
+                     std::string(NameOf(config->optimizer.kind))));
   }
-  return ValidateOptimizer(optimizer);
+  if (config->dtype != DType::kFloat16) {
+    if (flags.WasSet("loss-scale")) {
+      return absl::InvalidArgumentError(absl::StrCat("--loss-scale is for fp16; the dtype is ",
+                                                     std::string(NameOf(config->dtype))));
+    }
+    config->loss_scale = LossScaleConfig();
+  }
+  return ValidateOptimizer(config->optimizer);
 }
 
 absl::StatusOr<TrainConfig> TrainFlags::Read(const FlagSet& flags,
-                                             const std::string& environment_algorithms) const {
+                                             const std::string& environment_algorithms,
+                                             int ranks) const {
   TrainConfig config = values_;
   RZ_ASSIGN_OR_RETURN(config.model, ParseMlpShape(model_));
   if (config.model.classes() > kMaxClasses) {
@@ -125,7 +139,13 @@ absl::StatusOr<TrainConfig> TrainFlags::Read(const FlagSet& flags,
   config.stage = *ParseZeroStage(stage_);
   config.dtype = *ParseDType(dtype_);
   config.numeric_mode = *ParseNumericMode(numeric_mode_);
-  RZ_RETURN_IF_ERROR(ReadOptimizer(flags, &config));
+  ReadOptimizer(flags, &config);
+  if (flags.WasSet("config")) {
+    RZ_RETURN_IF_ERROR(ApplyConfigFile(config_path_, flags, ranks, &config));
+  } else if (config.print_config) {
+    return absl::InvalidArgumentError("--print-config shows what --config says: give that too");
+  }
+  RZ_RETURN_IF_ERROR(CheckOptimizer(flags, &config));
   config.seed = static_cast<uint64_t>(seed_);
   if (!flags.WasSet("algo")) config.algorithms = environment_algorithms;
   if (flags.WasSet("steps") && flags.WasSet("epochs")) {

@@ -5,9 +5,11 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "optimizer/config/schema_reader.h"
 #include "optimizer/zero_config.h"
 #include "runtime/base/dtype.h"
 #include "tools/flag_set.h"
@@ -17,6 +19,14 @@
 namespace rz {
 
 struct TrainConfig {
+  // What --config says of things that have no flag; without it the defaults.
+  ZeroConfig zero;
+
+  // Every key of --config, with its value and where that came from; empty without it.
+  std::vector<Setting> settings;
+  bool print_config = false;
+  int64_t steps_per_print = 0;  // beside the first steps; 0: none
+
   std::string dataset = "fashion-mnist";
   std::string data_dir = kFashionMnistDir;
   MlpShape model;
@@ -50,15 +60,19 @@ class TrainFlags {
   // `flags` keeps pointers into this object.
   void Declare(FlagSet* flags);
 
-  // `environment_algorithms` is RZ_ALGO or empty; --algo beats it.
+  // `environment_algorithms` is RZ_ALGO or empty; --algo beats it. `ranks` is what --config shares
+  // batches among.
+  //   as ApplyConfigFile, and:
   //   InvalidArgument  --steps and --epochs together, a model that is none, numbers that the
   //                    optimizer does not take; the message names the flag
-  absl::StatusOr<TrainConfig> Read(const FlagSet& flags,
-                                   const std::string& environment_algorithms) const;
+  absl::StatusOr<TrainConfig> Read(const FlagSet& flags, const std::string& environment_algorithms,
+                                   int ranks) const;
 
  private:
   void DeclareOptimizer(FlagSet* flags);
-  absl::Status ReadOptimizer(const FlagSet& flags, TrainConfig* config) const;
+  void ReadOptimizer(const FlagSet& flags, TrainConfig* config) const;
+  // What can be judged once --config has been read.
+  absl::Status CheckOptimizer(const FlagSet& flags, TrainConfig* config) const;
 
   TrainConfig values_;
   std::string model_ = "784-256-128-100-10";
@@ -66,6 +80,7 @@ class TrainFlags {
   std::string dtype_ = "bf16";
   std::string numeric_mode_ = "deterministic";
   std::string optimizer_ = "AdamW";
+  std::string config_path_;
   std::string schedule_ = "constant";
   std::string warmup_ = "log";
   double loss_scale_ = 0;

@@ -21,7 +21,7 @@ absl::StatusOr<TrainConfig> Read(const std::vector<std::string>& arguments,
   TrainFlags train_flags;
   train_flags.Declare(&flags);
   RZ_RETURN_IF_ERROR(flags.Parse(arguments));
-  return train_flags.Read(flags, environment_algorithms);
+  return train_flags.Read(flags, environment_algorithms, /*ranks=*/4);
 }
 
 TEST(TrainConfigTest, Defaults_AreTheDemo) {

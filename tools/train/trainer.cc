@@ -28,12 +28,13 @@ namespace {
 constexpr int64_t kMinTestBatch = 64;
 
 ZeroConfig StepConfig(const TrainConfig& config, int64_t total_steps, const Clock* clock) {
-  ZeroConfig zero;
+  ZeroConfig zero = config.zero;
   zero.stage = config.stage;
   zero.dtype = config.dtype;
   zero.optimizer = config.optimizer;
   zero.schedule = config.schedule;
-  zero.schedule.total_steps = total_steps;
+  // A configuration may say of a part of the run that it is the whole.
+  if (zero.schedule.total_steps == 0) zero.schedule.total_steps = total_steps;
   zero.gradient_clipping = config.clip;
   zero.loss_scale = config.loss_scale;
   zero.clock = clock;

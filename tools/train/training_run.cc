@@ -95,7 +95,8 @@ absl::Status TrainingRun::TrainOne() {
         std::max(wire_difference_,
                  std::abs(step.report.payload_bytes - report_.expected_payload_bytes_per_step));
   }
-  if (step_ <= kPrintedSteps) {
+  const bool every = config_.steps_per_print > 0 && step_ % config_.steps_per_print == 0;
+  if (step_ <= kPrintedSteps || every) {
     RZ_ASSIGN_OR_RETURN(const double loss_sum, trainer_->SumOverRanks(step.local.loss_sum));
     PrintStep(step, loss_sum / static_cast<double>(step.global_samples));
     return absl::OkStatus();
