@@ -1,6 +1,7 @@
 // The conformance suite on SimWorld, whose scheduler polls the scripts.
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -29,11 +30,13 @@ constexpr int kIdlePolls = 1000;
 
 class SimConformanceTest : public ::testing::TestWithParam<Case> {
  protected:
-  static void Run(SendMode send_mode) {
+  static void Run(SendMode send_mode, std::optional<LinkOptions> links = std::nullopt) {
     const Case& c = GetParam();
-    SimWorld world(
-        c.world,
-        {.seed = c.seed, .send_mode = send_mode, .connected = false, .idle_polls = kIdlePolls});
+    SimWorld world(c.world, {.seed = c.seed,
+                             .send_mode = send_mode,
+                             .connected = false,
+                             .idle_polls = kIdlePolls,
+                             .links = links});
     std::vector<std::string> addresses;
     for (int r = 0; r < c.world; ++r) {
       addresses.push_back(world.transport(Rank(r))->LocalAddress());
@@ -65,6 +68,9 @@ class SimConformanceTest : public ::testing::TestWithParam<Case> {
 TEST_P(SimConformanceTest, Eager) { Run(SendMode::kEager); }
 TEST_P(SimConformanceTest, Rendezvous) { Run(SendMode::kRendezvous); }
 TEST_P(SimConformanceTest, Mixed) { Run(SendMode::kMixed); }
+TEST_P(SimConformanceTest, OverLinks) {
+  Run(SendMode::kEager, LinkOptions{.ranks_per_host = 2, .host_bandwidth = 1e9});
+}
 
 INSTANTIATE_TEST_SUITE_P(All, SimConformanceTest,
                          ::testing::ValuesIn(conformance::AllCases(kCapabilities, kLargestWorld,

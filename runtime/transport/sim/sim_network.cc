@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <cstring>
+#include <optional>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 
@@ -14,8 +16,9 @@ void Remove(std::vector<int>& ids, int id) {
 
 }  // namespace
 
-SimNetwork::SimNetwork(int endpoints, uint64_t seed)
+SimNetwork::SimNetwork(int endpoints, uint64_t seed, std::unique_ptr<SimLinks> links)
     : random_(seed),
+      links_(std::move(links)),
       arrived_(endpoints),
       posted_(endpoints),
       completions_(endpoints),
@@ -66,7 +69,16 @@ void SimNetwork::Send(const Stream& stream, absl::Span<const std::byte> data, bo
   message.eager = eager;
   message.stream = stream;
   message.size = data.size();
-  if (eager) {
+  message.sink = nullptr;
+  if (links_ != nullptr) {
+    message.payload.assign(data.begin(), data.end());
+    message.sink = sink;
+    message.token = token;
+    const auto link = static_cast<size_t>(
+        links_->Send(stream.source, stream.destination, static_cast<int64_t>(data.size())));
+    if (link == carried_.size()) carried_.push_back(-1);
+    carried_[link] = id;
+  } else if (eager) {
     message.payload.assign(data.begin(), data.end());
     Complete(stream.source, sink, token, absl::OkStatus(), data.size());
   } else {
@@ -99,7 +111,31 @@ void SimNetwork::Receive(const Stream& stream, absl::Span<std::byte> buffer, Com
   Match(message, id);
 }
 
+bool SimNetwork::FollowLinks() {
+  std::optional<SimLinks::Event> event = links_->Next();
+  if (!event.has_value()) return false;
+  for (; event.has_value(); event = links_->NextOfNow()) {
+    ++events_;
+    const int id = carried_[event->id];
+    if (id < 0) continue;
+    CompleteSend(id, absl::OkStatus());
+    if (event->kind != SimLinks::Kind::kDelivered) continue;
+    Remove(flying_, id);
+    Arrive(id);
+  }
+  return true;
+}
+
+void SimNetwork::CompleteSend(int id, const absl::Status& status) {
+  Message& message = messages_[id];
+  if (message.sink == nullptr) return;
+  Complete(message.stream.source, message.sink, message.token, status,
+           status.ok() ? message.size : 0);
+  message.sink = nullptr;
+}
+
 bool SimNetwork::DeliverOne() {
+  if (links_ != nullptr) return FollowLinks();
   if (flying_.empty()) return false;
   ++events_;
   const size_t drawn = random_.Below(flying_.size());
@@ -199,6 +235,8 @@ void SimNetwork::CancelAll(int endpoint, const absl::Status& cause) {
       FailSend(id, mine ? cause : gone);
     } else if (mine && !message.eager) {
       FailSend(id, cause);
+    } else if (mine) {
+      CompleteSend(id, cause);
     }
   }
   for (int id = 0; id < static_cast<int>(receives_.size()); ++id) {
@@ -248,6 +286,8 @@ void SimNetwork::Die(int endpoint, bool silent, const absl::Status& cause) {
   const std::vector<int> flying = flying_;
   for (int id : flying) {
     if (messages_[id].stream.source != endpoint) continue;
+    CompleteSend(id, absl::OkStatus());
+    std::replace(carried_.begin(), carried_.end(), id, -1);
     Remove(flying_, id);
     Arrive(id);
   }

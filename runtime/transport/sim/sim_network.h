@@ -2,6 +2,9 @@
 // result. Which message arrives next is drawn from a seeded generator; everything else follows from
 // the transport's contract. Single-threaded. SimWorld (sim_world.h) gives it a face.
 //
+// With links (sim_links.h) nothing is drawn: every message is eager, arrives when the links say,
+// and its send completes when it is out of the sender's hands.
+//
 // A message lives through
 //   on the wire   eager: carries its bytes, its send has completed; rendezvous: only announced
 //   arrived       at the destination, in order within its (source, tag), waiting for a receive
@@ -13,12 +16,14 @@
 #include <cstddef>
 #include <cstdint>
 #include <deque>
+#include <memory>
 #include <string>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "absl/types/span.h"
 #include "runtime/base/types.h"
+#include "runtime/transport/sim/sim_links.h"
 #include "runtime/transport/sim/sim_random.h"
 #include "runtime/transport/transport.h"
 
@@ -43,7 +48,8 @@ class SimNetwork {
     friend bool operator==(const Stream&, const Stream&) = default;
   };
 
-  SimNetwork(int endpoints, uint64_t seed);
+  // `links` may be null.
+  SimNetwork(int endpoints, uint64_t seed, std::unique_ptr<SimLinks> links);
 
   // Draws everything from now on from `seed`.
   void Reseed(uint64_t seed) { random_ = SimRandom(seed); }
@@ -57,6 +63,10 @@ class SimNetwork {
   // Brings one message a step further, drawn among those that may be next. False: none is on its
   // way.
   bool DeliverOne();
+
+  // The links, or null. With links, DeliverOne lets happen what their next moment has.
+  const SimLinks* links() const { return links_.get(); }
+
   size_t in_flight() const { return flying_.size(); }
 
   // Completions waiting for `endpoint`, oldest first; the caller takes them.
@@ -90,7 +100,7 @@ class SimNetwork {
     size_t size = 0;
     std::vector<std::byte> payload;     // eager
     const std::byte* source = nullptr;  // rendezvous
-    CompletionSink* sink = nullptr;     // rendezvous: its send has not completed yet
+    CompletionSink* sink = nullptr;     // its send has not completed yet
     uint64_t token = 0;
     int receive = -1;  // moving: what it matched
   };
@@ -109,6 +119,9 @@ class SimNetwork {
   void FreeReceive(int id);
   void Arrive(int id);
   void Match(int message, int receive);
+  bool FollowLinks();
+  // Of a message that is eager, unless its send has completed before.
+  void CompleteSend(int id, const absl::Status& status);
   void Finish(int message, int receive);
   void Complete(int endpoint, CompletionSink* sink, uint64_t token, const absl::Status& status,
                 size_t bytes);
@@ -117,6 +130,8 @@ class SimNetwork {
   static std::string Describe(const Stream& stream);
 
   SimRandom random_;
+  const std::unique_ptr<SimLinks> links_;
+  std::vector<int> carried_;  // by the links, under their numbers; -1: taken off
   int64_t events_ = 0;
   std::deque<Message> messages_;
   std::deque<PendingReceive> receives_;

@@ -102,7 +102,10 @@ int SimTransport::Progress() {
 void SimTransport::WaitForEvent(Deadline deadline) {
   SimNetwork& network = world_->network_;
   if (aborted_.load(std::memory_order_acquire) && !cancelled_) return;
-  if (!network.completions(endpoint_).empty() || network.in_flight() > 0) return;
+  if (!network.completions(endpoint_).empty() || network.in_flight() > 0) {
+    if (world_->links() != nullptr && network.completions(endpoint_).empty()) world_->Step();
+    return;
+  }
   const absl::Duration remaining = deadline.Remaining(*world_->clock());
   if (remaining > absl::ZeroDuration() && remaining < absl::InfiniteDuration()) {
     world_->clock()->Advance(remaining);

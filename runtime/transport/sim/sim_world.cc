@@ -12,12 +12,17 @@ namespace {
 
 constexpr size_t kReportedWaits = 64;
 
+std::unique_ptr<SimLinks> LinksOf(int endpoints, const SimOptions& options) {
+  if (!options.links.has_value()) return nullptr;
+  return std::make_unique<SimLinks>(endpoints, *options.links);
+}
+
 }  // namespace
 
 SimWorld::SimWorld(int world_size, SimOptions options)
     : endpoints_(world_size),
       options_(std::move(options)),
-      network_(world_size, options_.seed),
+      network_(world_size, options_.seed, LinksOf(world_size, options_)),
       memory_(options_.hosts) {
   for (int i = 0; i < world_size; ++i) {
     transports_.push_back(std::make_unique<SimTransport>(this, i, options_.connected));
@@ -52,6 +57,7 @@ absl::Status SimWorld::CheckPeer(int endpoint, Rank peer) const {
 }
 
 bool SimWorld::DrawEager() {
+  if (links() != nullptr) return true;
   switch (options_.send_mode) {
     case SendMode::kEager:
       return true;
@@ -64,6 +70,7 @@ bool SimWorld::DrawEager() {
 }
 
 void SimWorld::DeliverSome() {
+  if (links() != nullptr) return;
   const uint64_t bound = 2 + network_.in_flight() / transports_.size();
   for (uint64_t n = network_.random().Below(bound + 1); n > 0; --n) {
     CheckFault();
@@ -100,7 +107,47 @@ bool SimWorld::PollInTurn(absl::Span<const std::function<bool()>> ranks, std::ve
   return memory_.Checksum() != memory;
 }
 
+bool SimWorld::Step() {
+  if (!network_.DeliverOne()) return false;
+  const absl::Duration ahead =
+      absl::Floor(DurationOf(links()->now()), absl::Nanoseconds(1)) - clock_.Now();
+  if (ahead > absl::ZeroDuration()) clock_.Advance(ahead);
+  return true;
+}
+
+absl::Status SimWorld::RunInTime(absl::Span<const std::function<bool()>> ranks) {
+  std::vector<bool> done(ranks.size(), false);
+  std::vector<bool> due(ranks.size(), true);
+  bool time_passed = false;
+  while (true) {
+    bool all_done = true;
+    for (int rank = 0; rank < world_size(); ++rank) {
+      bool poll = due[rank] || HasCompletions(rank);
+      while (poll && !done[rank] && !transports_[rank]->dead_) {
+        const int64_t events = network_.events();
+        const bool told = HasCompletions(rank);
+        done[rank] = ranks[rank]();
+        CheckFault();
+        poll = told || network_.events() != events;
+      }
+      due[rank] = false;
+      all_done &= done[rank] || transports_[rank]->dead_;
+    }
+    if (all_done) return absl::OkStatus();
+    if (Step() || PollInTurn(ranks, done)) {
+      time_passed = false;
+    } else if (!time_passed) {
+      time_passed = true;
+      clock_.Advance(options_.last_resort);
+      due.assign(ranks.size(), true);
+    } else {
+      return absl::FailedPreconditionError(absl::StrCat("deadlock: ", WaitingReport()));
+    }
+  }
+}
+
 absl::Status SimWorld::Run(absl::Span<const std::function<bool()>> ranks) {
+  if (links() != nullptr) return RunInTime(ranks);
   std::vector<bool> done(ranks.size(), false);
   int idle_polls = 0;
   bool time_passed = false;

@@ -1,5 +1,9 @@
 // SimWorld: N ranks in one thread over simulated wires, for tests that explore orders of events.
 //
+// With links (SimOptions::links) it is for questions of time instead: messages arrive when the
+// links say, in the order of that, and the clock shows it. Nothing is drawn then, computing takes
+// no time, and every send is eager. Without links time stands still as described below.
+//
 // Each rank gets a Transport that keeps the whole contract of transport.h. Which message is
 // delivered next and which rank is polled next come from a seed; so does, in kMixed, whether a send
 // completes at once (eager) or with its receive (rendezvous). Time stands still unless somebody
@@ -21,6 +25,7 @@
 #include "absl/types/span.h"
 #include "runtime/base/clock.h"
 #include "runtime/base/types.h"
+#include "runtime/transport/sim/sim_links.h"
 #include "runtime/transport/sim/sim_memory.h"
 #include "runtime/transport/sim/sim_network.h"
 #include "runtime/transport/transport.h"
@@ -60,6 +65,10 @@ struct SimOptions {
   std::vector<int> hosts = {};
 
   std::optional<SimFault> fault = std::nullopt;
+
+  // What carries the messages, if time matters; CheckLinks(*links) is OK. Where ranks share memory
+  // is still for `hosts` to say.
+  std::optional<LinkOptions> links = std::nullopt;
 };
 
 class SimWorld {
@@ -77,8 +86,13 @@ class SimWorld {
   // Draws everything from now on from `seed`.
   void Reseed(uint64_t seed) { network_.Reseed(seed); }
 
-  // Polls the ranks, one function each, in drawn order until every function of a living rank has
-  // returned true. A function is not called again after that, nor after its rank's death.
+  // The links with their counters and their time, of which the clock shows whole nanoseconds; null:
+  // there are none.
+  const SimLinks* links() const { return network_.links(); }
+
+  // Polls the ranks, one function each, in drawn order (with links: in that of ranks, those that
+  // have something to be told, each until a poll changes nothing) until every function of a living
+  // rank has returned true. A function is not called again after that, nor after its rank's death.
   //   FailedPrecondition  deadlock: nothing is under way and no poll changes anything, shared
   //                       memory included; the message says who waits for whom. The world may be
   //                       run on (after Abort, say).
@@ -108,6 +122,11 @@ class SimWorld {
   bool DrawEager();
   int network_endpoints() const { return endpoints_; }
   bool HasCompletions(int endpoint) { return !network_.completions(endpoint).empty(); }
+
+  absl::Status RunInTime(absl::Span<const std::function<bool()>> ranks);
+
+  // Goes on to the links' next moment; false: nothing is under way.
+  bool Step();
 
   // The next rank to poll: mostly one that has something to be told, sometimes any.
   int PickRank(const std::vector<bool>& done);

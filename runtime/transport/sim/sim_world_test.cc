@@ -295,6 +295,65 @@ TEST(SimWorldRunTest, WaitingInVainMovesTheClock) {
   EXPECT_EQ(world.clock()->Now(), absl::Seconds(3));
 }
 
+// Rank 0 sends to rank 1 as soon as it is polled, and rank 1 sends it back.
+TEST(SimWorldLinksTest, ClockShowsWhenMessagesArrive) {
+  SimWorld world(2,
+                 {.links = LinkOptions{.latency = absl::Microseconds(5), .rank_bandwidth = 1e9}});
+  Recorder sent, received;
+  std::vector<std::byte> out(1000), there(1000), back(1000);
+  ASSERT_OK(world.transport(Rank(0))->PostSend(Rank(1), 1, out, &sent, 0));
+  ASSERT_OK(world.transport(Rank(0))->PostRecv(Rank(1), 1, absl::MakeSpan(back), &received, 0));
+  Recorder echoed;
+  absl::Duration sent_at, received_at;
+  ASSERT_OK(world.transport(Rank(1))->PostRecv(Rank(0), 1, absl::MakeSpan(there), &echoed, 0));
+  const auto first = [&] {
+    world.transport(Rank(0))->Progress();
+    if (sent.events.size() == 1 && sent_at == absl::ZeroDuration()) sent_at = world.clock()->Now();
+    received_at = world.clock()->Now();
+    return received.events.size() == 1;
+  };
+  bool answered = false;
+  const auto second = [&] {
+    world.transport(Rank(1))->Progress();
+    if (echoed.events.size() == 1 && !answered) {
+      answered = true;
+      EXPECT_EQ(world.clock()->Now(), absl::Microseconds(6));
+      EXPECT_OK(world.transport(Rank(1))->PostSend(Rank(0), 1, there, &echoed, 1));
+    }
+    return echoed.events.size() == 2;
+  };
+  ASSERT_OK(world.Run({first, second}));
+  EXPECT_EQ(sent_at, absl::Microseconds(1)) << "out of the sender's hands";
+  EXPECT_EQ(received_at, absl::Microseconds(12));
+  EXPECT_EQ(world.links()->messages(), 2);
+  EXPECT_EQ(world.links()->most_sent_by_rank(), 1000);
+}
+
+TEST(SimWorldLinksTest, EndlessWaitIsADeadlockStill) {
+  SimWorld world(2, {.links = LinkOptions{}});
+  Recorder recorder;
+  uint64_t got = 0;
+  ASSERT_OK(world.transport(Rank(0))->PostRecv(Rank(1), 0, BytesOf(got), &recorder, 0));
+  const std::vector<std::function<bool()>> ranks = {Until(world.transport(Rank(0)), recorder, 1),
+                                                    [] { return true; }};
+  EXPECT_THAT(world.Run(ranks), StatusIs(absl::StatusCode::kFailedPrecondition,
+                                         HasSubstr("rank 0 waits for a message from rank 1")));
+}
+
+TEST(SimWorldLinksTest, AbortCompletesWhatIsOnItsWayOnce) {
+  SimWorld world(2, {.links = LinkOptions{}});
+  Recorder recorder;
+  const uint64_t value = 7;
+  Transport* transport = world.transport(Rank(0));
+  ASSERT_OK(transport->PostSend(Rank(1), 1, BytesOf(value), &recorder, 1));
+  transport->Abort(absl::CancelledError("first"));
+  const std::vector<std::function<bool()>> ranks = {Until(transport, recorder, 2),
+                                                    [] { return true; }};
+  EXPECT_THAT(world.Run(ranks), StatusIs(absl::StatusCode::kFailedPrecondition));
+  ASSERT_EQ(recorder.events.size(), 1u);
+  EXPECT_EQ(recorder.events[0].status, absl::CancelledError("first"));
+}
+
 TEST(SimWorldConnectTest, RanksAreWhatTheAddressesSay) {
   SimWorld world(2, {.connected = false});
   Recorder recorder;
