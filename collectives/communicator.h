@@ -38,6 +38,7 @@
 #include "collectives/call.h"
 #include "collectives/chunk_layout.h"
 #include "collectives/cost_model.h"
+#include "collectives/limits.h"
 #include "collectives/selection.h"
 #include "collectives/wire_counters.h"
 #include "runtime/base/clock.h"
@@ -61,10 +62,10 @@ struct CommunicatorOptions {
   // A lane carries at most this many bytes of one rank's chunk (a bound for scratch, and the grain
   // in which transfer and reduction overlap). At least 64. Results do not depend on it, but all
   // ranks give the same.
-  size_t slice_bytes = size_t{256} << 10;
+  size_t slice_bytes = kDefaultSliceBytes;
 
   // Lanes of one operation that may be under way together: 1 .. 64.
-  int lanes_in_flight = 4;
+  int lanes_in_flight = kDefaultLanesInFlight;
 
   // A slot of shared memory, of which a rank has eight (see StartShareMemory): at least 64 a rank.
   // All ranks give the same.

@@ -41,26 +41,27 @@ std::byte* LaneMemory::AddressOf(BlockRef ref, int32_t block) const {
   return nullptr;
 }
 
-absl::Span<std::byte> LaneMemory::BytesOf(const Transfer& transfer) const {
+size_t LaneMemory::ByteCountOf(const Transfer& transfer) const {
   const BlockRef ref = transfer.ref;
   const Format format = plan->schedule->FormatOf(ref);
   const size_t size = plan->arithmetic.SizeOfFormat(format);
   const auto runs = static_cast<size_t>(transfer.blocks);
-  if (ref.place == Place::kLaneSlot) {
-    return {LaneSlotAddress(ref.index), runs * static_cast<size_t>(LaneElements()) * size};
-  }
+  if (ref.place == Place::kLaneSlot) return runs * static_cast<size_t>(LaneElements()) * size;
   const LaneLayout& layout = LayoutOf(ref);
-  if (transfer.blocks == 1) {
-    const auto count = static_cast<size_t>(layout.Block(position, transfer.block).count);
-    if (count == 0) return {};
-    return {AddressOf(ref, transfer.block), count * size};
-  }
-  if (ref.place == Place::kScratch) return {AddressOf(ref, 0), runs * plan->SlotBytes(format)};
   const Range first = layout.Block(position, transfer.block);
+  if (transfer.blocks == 1) return static_cast<size_t>(first.count) * size;
+  if (ref.place == Place::kScratch) return runs * plan->SlotBytes(format);
   const Range last = layout.Block(position, transfer.block + transfer.blocks - 1);
-  const auto count = static_cast<size_t>(last.end() - first.offset);
-  if (count == 0) return {};
-  return {CallerMemory(ref), count * size};
+  return static_cast<size_t>(last.end() - first.offset) * size;
+}
+
+absl::Span<std::byte> LaneMemory::BytesOf(const Transfer& transfer) const {
+  const size_t bytes = ByteCountOf(transfer);
+  if (bytes == 0) return {};
+  const BlockRef ref = transfer.ref;
+  return {ref.place == Place::kLaneSlot ? LaneSlotAddress(ref.index)
+                                        : AddressOf(ref, transfer.block),
+          bytes};
 }
 
 int64_t LaneMemory::CountOf(const LocalStep& step) const {

@@ -22,6 +22,9 @@ struct LaneMemory {
   // What a transfer of data moves; empty where its blocks are.
   absl::Span<std::byte> BytesOf(const Transfer& transfer) const;
 
+  // How many bytes those are. Touches no memory and needs none.
+  size_t ByteCountOf(const Transfer& transfer) const;
+
   // Elements a local step is about.
   int64_t CountOf(const LocalStep& step) const;
 

@@ -9,11 +9,13 @@
 
 namespace rz {
 
-// CommunicatorOptions::slice_bytes, at least.
+// CommunicatorOptions::slice_bytes, where nobody says otherwise, and at least.
+inline constexpr size_t kDefaultSliceBytes = size_t{256} << 10;
 inline constexpr size_t kMinSliceBytes = 64;
 
-// CommunicatorOptions::lanes_in_flight, and the lanes of all operations of a communicator together
-// as a multiple of it: what bounds scratch.
+// CommunicatorOptions::lanes_in_flight, likewise and at most, and the lanes of all operations of a
+// communicator together as a multiple of it: what bounds scratch.
+inline constexpr int kDefaultLanesInFlight = 4;
 inline constexpr int kMaxLanesInFlight = 64;
 inline constexpr int kOperationsWithFullLanes = 4;
 
