@@ -74,6 +74,7 @@ class Stepper {
   void Deliver(const Message& message);
   void Finish(int rank, int slot);  // one of the slot's transfers
   void MakeDue(int rank);
+  void TakeDue();  // to move, in order
 
   // Lets the rank do all it can.
   void Move(int rank);
