@@ -261,6 +261,25 @@ std::string RenderChart(const PlotChart& chart) {
       time_panel.Render(looks, "us", nullptr), "</div>\n");
 }
 
+// Entries in a row, so wide that names of twenty letters fit.
+constexpr double kEntryWidth = 200, kEntryHeight = 20;
+
+size_t EntriesInRow(double width) { return static_cast<size_t>(width / kEntryWidth); }
+
+std::string FigureLegend(const PlotChart& chart, double width, double top) {
+  const std::vector<Look> looks = LooksOf(chart);
+  std::string svg;
+  for (size_t i = 0; i < chart.series.size(); ++i) {
+    const double x = 12 + static_cast<double>(i % EntriesInRow(width)) * kEntryWidth;
+    const double y = top + static_cast<double>(i / EntriesInRow(width)) * kEntryHeight;
+    absl::StrAppend(
+        &svg, absl::StrFormat("<path d=\"M%g %gh34\" ", x, y), LineStyle(looks[i]), "/>",
+        looks[i].marker == 3 ? "" : absl::StrCat(Marker(looks[i], x + 17, y), MarkerEnd(looks[i])),
+        Text(x + 40, y + 4, "start", chart.series[i].name));
+  }
+  return svg;
+}
+
 }  // namespace
 
 std::string EscapeHtml(std::string_view text) {
@@ -277,6 +296,28 @@ std::string RenderPlot(const PlotPage& page) {
   }
   for (const PlotChart& chart : page.charts) absl::StrAppend(&html, RenderChart(chart));
   return absl::StrCat(html, "</body>\n</html>\n");
+}
+
+std::string RenderFigure(const PlotPage& page) {
+  if (page.charts.empty()) return "<svg xmlns=\"http://www.w3.org/2000/svg\"/>\n";
+  const double width = kWidth * static_cast<double>(page.charts.size());
+  const size_t rows = page.charts[0].series.size() / EntriesInRow(width) + 1;
+  const double height = kHeight + 10 + kEntryHeight * static_cast<double>(rows);
+  std::string svg = absl::StrFormat(
+      "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 %g %g\" width=\"%g\" "
+      "height=\"%g\">\n<title>%s</title>\n<style>text { font: 12px sans-serif; fill: #444; } "
+      ".name { font-weight: 600; fill: #222; }</style>\n"
+      "<rect width=\"100%%\" height=\"100%%\" fill=\"#fff\"/>\n",
+      width, height, width, height, EscapeHtml(page.title));
+  const Value time = [](const PlotPoint& point) { return point.time_us; };
+  double left = 0;
+  for (const PlotChart& chart : page.charts) {
+    const Panel panel(chart, time, chart.title.c_str());
+    absl::StrAppend(&svg, absl::StrFormat("<g transform=\"translate(%g 0)\">\n", left),
+                    panel.Render(LooksOf(chart), "us", nullptr), "</g>\n");
+    left += kWidth;
+  }
+  return absl::StrCat(svg, FigureLegend(page.charts[0], width, kHeight + 10), "</svg>\n");
 }
 
 PlotPage PageOf(const RunDescription& run, const std::vector<ResultRow>& rows) {

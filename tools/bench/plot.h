@@ -52,6 +52,10 @@ struct PlotPage {
 
 std::string RenderPlot(const PlotPage& page);
 
+// The same as one SVG file for a document: the charts' panels of time side by side, one legend for
+// all, which is that of the first chart.
+std::string RenderFigure(const PlotPage& page);
+
 // `text` as it stands in HTML.
 std::string EscapeHtml(std::string_view text);
 

@@ -86,6 +86,18 @@ TEST(PlotTest, TextIsEscaped) {
                           Not(HasSubstr("<x>"))));
 }
 
+TEST(PlotTest, FigureIsOnePictureOfAllCharts) {
+  PlotPage page = SomePage();
+  page.charts.push_back(page.charts[0]);
+  page.charts[1].title = "all_gather";
+  const std::string svg = RenderFigure(page);
+  EXPECT_EQ(svg.rfind("<svg xmlns=\"http://www.w3.org/2000/svg\"", 0), 0u);
+  EXPECT_EQ(Count(svg, "<svg"), Count(svg, "</svg>"));
+  EXPECT_THAT(svg, AllOf(HasSubstr(">all_reduce</text>"), HasSubstr(">all_gather</text>"),
+                         HasSubstr("other &lt;x&gt;</text>"), HasSubstr("translate(600 0)")));
+  EXPECT_EQ(Count(svg, ">ringzero</text>"), 1) << "one legend for all";
+}
+
 TEST(PlotTest, ThePageNeedsNothingElse) {
   const std::string html = RenderPlot(SomePage());
   EXPECT_THAT(html, AllOf(Not(HasSubstr("http")), Not(HasSubstr("<script")),
