@@ -32,11 +32,11 @@ inline constexpr size_t kLeastShardToStream = size_t{8} << 20;
 // less.
 inline constexpr size_t kLeastBytesInPlace = size_t{8} << 10;
 
-// Private buffers of so many slots (of 256 KiB, unless told otherwise) are copied by the system out
-// of their process. Below, its calls cost more than a second copy; likewise where sums make the
-// pieces of many ranks small.
-inline constexpr size_t kLeastSlotsToFetch = 1;
-inline constexpr size_t kLeastSlotsToFetchSums = 8;
+// Private buffers of so many bytes, as shares of a slot (256 KiB, unless told otherwise), are
+// copied by the system out of their process. Below, its calls cost more than a second copy;
+// likewise where sums make the pieces of many ranks small.
+inline constexpr size_t kSlotOverLeastToFetch = 4;
+inline constexpr size_t kLeastSlotsToFetchSums = 4;
 inline constexpr int kMostRanksToFetchSums = 9;
 // Each call of the system copies so much at most: it cannot be interrupted.
 inline constexpr size_t kMostBytesToFetch = size_t{4} << 20;

@@ -56,7 +56,7 @@ bool SharedWork::MayFetch(const Plan& plan, int world, size_t slot_bytes) {
     case Collective::kBarrier:
       return false;
     default:
-      least *= kLeastSlotsToFetch;
+      least /= kSlotOverLeastToFetch;
   }
   return LargestInput(plan) >= std::max(least, kLeastBytesInPlace);
 }

@@ -60,10 +60,19 @@ std::vector<Cliff> FindCliffs(const std::vector<ResultRow>& rows, double factor)
   return cliffs;
 }
 
+void TakeFaster(ResultRow& row, const ResultRow& again) {
+  for (const Half half : {&ResultRow::out_of_place, &ResultRow::in_place}) {
+    if ((row.*half).has_value() && (again.*half).has_value() &&
+        TimeOf(*(again.*half)) < TimeOf(*(row.*half))) {
+      row.*half = again.*half;
+    }
+  }
+}
+
 std::string CliffsText(const std::vector<Cliff>& cliffs, double factor) {
-  std::string text =
-      absl::StrCat("# Cliffs (above ", factor,
-                   " times the trend of their neighbours):", cliffs.empty() ? " none" : "");
+  std::string text = absl::StrCat(
+      "# Cliffs (above ", factor,
+      " times the trend of their neighbours, measured again):", cliffs.empty() ? " none" : "");
   for (const Cliff& cliff : cliffs) {
     absl::StrAppend(&text, "\n#", absl::StrFormat("%13d B ", cliff.row->size_bytes),
                     cliff.in_place ? "in place" : "out of place", ": ",

@@ -24,7 +24,11 @@ struct Cliff {
 // median call of each size counts, or its mean where calls were not timed one by one.
 std::vector<Cliff> FindCliffs(const std::vector<ResultRow>& rows, double factor);
 
-// "# Cliffs (above 1.5 times the trend of their neighbours): none", or a line each below it.
+// Both halves of `row` become those of `again`, measured again, where that is faster.
+void TakeFaster(ResultRow& row, const ResultRow& again);
+
+// "# Cliffs (above 1.5 times the trend of their neighbours, measured again): none", or a line each
+// below it.
 std::string CliffsText(const std::vector<Cliff>& cliffs, double factor);
 
 }  // namespace rz

@@ -26,7 +26,8 @@ TEST(CliffsTest, WhatFollowsItsNeighboursIsNone) {
     rows.push_back(Row(bytes, us, us / 2));
   }
   EXPECT_THAT(FindCliffs(rows, 1.1), IsEmpty());
-  EXPECT_EQ(CliffsText({}, 1.5), "# Cliffs (above 1.5 times the trend of their neighbours): none");
+  EXPECT_EQ(CliffsText({}, 1.5),
+            "# Cliffs (above 1.5 times the trend of their neighbours, measured again): none");
 }
 
 TEST(CliffsTest, FindsTheSizeThatCostsMore) {
@@ -41,6 +42,18 @@ TEST(CliffsTest, FindsTheSizeThatCostsMore) {
   EXPECT_EQ(cliffs[1].row, &rows[1]);
   EXPECT_TRUE(cliffs[1].in_place);
   EXPECT_THAT(CliffsText(cliffs, 1.5), HasSubstr("8192 B out of place: 13.00 us, 1.63 times"));
+}
+
+TEST(CliffsTest, TheFasterMeasurementOfEachHalfCounts) {
+  ResultRow row = Row(2048, 9, 2);
+  TakeFaster(row, Row(2048, 2, 3));
+  EXPECT_EQ(row.out_of_place->time_us, 2);
+  EXPECT_EQ(row.in_place->time_us, 2);
+  ResultRow half = Row(2048, 1, 1);
+  half.in_place.reset();
+  TakeFaster(row, half);
+  EXPECT_EQ(row.out_of_place->time_us, 1);
+  EXPECT_EQ(row.in_place->time_us, 2);
 }
 
 TEST(CliffsTest, NeighboursMayBeAnywhere) {

@@ -44,6 +44,9 @@ class SweepRun {
  private:
   absl::Status RunOperation(BenchOperation operation);
   absl::Status RunRow(BenchOperation operation, ElementKind kind, int root, int64_t bytes);
+  absl::StatusOr<ResultRow> MeasureRow(BenchOperation operation, ElementKind kind, int root,
+                                       int64_t bytes);
+  absl::Status LookForCliffs(size_t first);
   absl::StatusOr<HalfResult> RunHalf(const CallRequest& request);
   absl::StatusOr<double> RunLimit(CallRequest request);
   absl::StatusOr<int64_t> Check(const MeasuredCall& call);
