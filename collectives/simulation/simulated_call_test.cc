@@ -93,14 +93,33 @@ LinkOptions CrowdedLinks() {
           .rack_bandwidth = 4.3e8};
 }
 
-// "same messages and times as the real executor": of every algorithm that has a schedule.
-class SimulatedCallTest : public ::testing::TestWithParam<AlgorithmTraits> {};
+// Every algorithm that has a schedule.
+class SimulatedCallTest : public ::testing::TestWithParam<AlgorithmTraits> {
+ protected:
+  static SimulatedCall Call() {
+    SimulatedCall call;
+    call.collective = GetParam().collective;
+    call.algorithm = GetParam().algorithm;
+    call.slice_bytes = 64;
+    return call;
+  }
+
+  static void Compare(const SimulatedCall& call, const SharedSchedules& schedules) {
+    SCOPED_TRACE(::testing::Message()
+                 << call.world << " ranks, count " << call.count << ", " << call.lanes_in_flight
+                 << " lanes, latency " << call.links.latency);
+    const absl::StatusOr<SimulatedTimes> simulated = Simulate(call, schedules);
+    if (absl::IsInvalidArgument(simulated.status())) {
+      EXPECT_THAT(simulated.status().message(), HasSubstr("it needs blocks of one length"));
+      return;
+    }
+    ASSERT_OK(simulated.status());
+    ASSERT_EQ(*simulated, RealTimes(call));
+  }
+};
 
 TEST_P(SimulatedCallTest, MessagesAndTimesAreThoseOfExecutors) {
-  SimulatedCall call;
-  call.collective = GetParam().collective;
-  call.algorithm = GetParam().algorithm;
-  call.slice_bytes = 64;
+  SimulatedCall call = Call();
   LinkOptions flat;
   flat.rank_bandwidth = 1e9;
   LinkOptions at_once;  // neither latency nor limits: everything at one moment
@@ -116,19 +135,20 @@ TEST_P(SimulatedCallTest, MessagesAndTimesAreThoseOfExecutors) {
         call.count = count;
         for (const int lanes : {1, 4}) {
           call.lanes_in_flight = lanes;
-          SCOPED_TRACE(::testing::Message() << world << " ranks, count " << count << ", " << lanes
-                                            << " lanes, latency " << call.links.latency);
-          const absl::StatusOr<SimulatedTimes> simulated = Simulate(call, schedules);
-          if (absl::IsInvalidArgument(simulated.status())) {
-            EXPECT_THAT(simulated.status().message(), HasSubstr("it needs blocks of one length"));
-            continue;
-          }
-          ASSERT_OK(simulated.status());
-          ASSERT_EQ(*simulated, RealTimes(call));
+          ASSERT_NO_FATAL_FAILURE(Compare(call, schedules));
         }
       }
     }
   }
+}
+
+// Few of the ranks move at one moment.
+TEST_P(SimulatedCallTest, LikewiseWhereRanksAreOutOfStep) {
+  SimulatedCall call = Call();
+  call.world = 50;
+  call.count = int64_t{call.world} * 40 + 7;
+  call.links = CrowdedLinks();
+  Compare(call, SchedulesOf(call));
 }
 
 INSTANTIATE_TEST_SUITE_P(All, SimulatedCallTest, ::testing::ValuesIn(AllAlgorithms()),
