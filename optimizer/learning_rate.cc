@@ -86,10 +86,12 @@ std::optional<WarmupShape> ParseWarmupShape(std::string_view name) {
 absl::Status ValidateSchedule(const ScheduleConfig& config) {
   if (config.kind == ScheduleKind::kConstant) return absl::OkStatus();
   if (config.warmup_steps < 1) {
-    return OutOfRange("warmup_steps", static_cast<double>(config.warmup_steps), "at least 1");
+    return OutOfRange("warmup_steps (warmup_num_steps of a configuration)",
+                      static_cast<double>(config.warmup_steps), "at least 1");
   }
   if (HasTotal(config.kind) && config.total_steps < 1) {
-    return OutOfRange("total_steps", static_cast<double>(config.total_steps),
+    return OutOfRange("total_steps (total_num_steps of a configuration)",
+                      static_cast<double>(config.total_steps),
                       absl::StrCat("at least 1: ", View(NameOf(config.kind)), " needs it"));
   }
   // Written so that NaN fails too.

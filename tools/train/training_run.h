@@ -27,9 +27,9 @@ class TrainingRun {
               std::string transport, std::optional<ReferenceRun> reference, Progress* progress,
               const Clock* clock);
 
-  // Trains to the last step and prints: a header; a line for each of the first 20 steps and of those
-  // that the config asks for; a bar for each epoch that goes on after them; memory, wire, accuracy
-  // and CRC.
+  // Trains to the last step and prints: a header; a line for each of the first 20 steps and of
+  // those that the config asks for; a bar for each epoch that goes on after them; memory, wire,
+  // accuracy and CRC.
   //   Internal   weights differ between ranks, or bytes measured (memory, wire) are not the
   //              formula's
   //   Unknown    what is printed could not be written
