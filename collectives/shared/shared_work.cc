@@ -33,7 +33,11 @@ void SharedWork::Reset(const Plan* plan, int rank, int world, bool sums_by_owner
   // A shard is what each of them writes; elsewhere each writes everything.
   const size_t written =
       Bytes(layout().count()) / (plan->output_is_shard() ? static_cast<size_t>(world) : 1);
-  streams_ = written >= (plan->output_is_shard() ? kLeastShardToStream : kLeastOutputToStream);
+  // In place, what is written was just read, and is in the cache.
+  const bool in_place = IsReduction(plan->collective) && output_ >= input_ &&
+                        output_ < input_ + Bytes(layout().count());
+  streams_ = !in_place &&
+             written >= (plan->output_is_shard() ? kLeastShardToStream : kLeastOutputToStream);
 }
 
 bool SharedWork::SumsByOwner(const Plan& plan, int world, size_t slot_bytes) {
