@@ -149,6 +149,22 @@ constexpr AlgorithmTraits kSharedTraits[] = {
     {.collective = Collective::kBarrier, .algorithm = kShared},
 };
 
+// Sums are those of hosts, summed again.
+constexpr AlgorithmTraits kHierarchicalTraits[] = {
+    {.collective = Collective::kAllReduce,
+     .algorithm = kHierarchical,
+     .canonical = false,
+     .one_block = true},
+    {.collective = Collective::kReduceScatter, .algorithm = kHierarchical, .canonical = false},
+    {.collective = Collective::kAllGather, .algorithm = kHierarchical},
+    {.collective = Collective::kBroadcast, .algorithm = kHierarchical, .one_block = true},
+    {.collective = Collective::kReduce,
+     .algorithm = kHierarchical,
+     .canonical = false,
+     .one_block = true},
+    {.collective = Collective::kBarrier, .algorithm = kHierarchical},
+};
+
 const AlgorithmTraits& SharedTraitsOf(Collective collective) {
   size_t at = 0;
   while (kSharedTraits[at].collective != collective) ++at;
@@ -191,6 +207,10 @@ absl::StatusOr<AlgorithmTraits> ParseToken(std::string_view token) {
   }
   if (right == NameOf(kShared)) return SharedTraitsOf(collective);
   known.push_back(Text(NameOf(kShared)));
+  if (const AlgorithmTraits* const traits = HierarchicalTraitsOf(collective); traits != nullptr) {
+    if (right == NameOf(kHierarchical)) return *traits;
+    known.push_back(Text(NameOf(kHierarchical)));
+  }
   return absl::InvalidArgumentError(absl::StrCat("algorithm token '", Text(token),
                                                  "': no algorithm '", Text(right), "' for ",
                                                  Text(left), "; ", Suggestion(right, known)));
@@ -200,8 +220,8 @@ absl::StatusOr<AlgorithmTraits> ParseToken(std::string_view token) {
 
 std::string_view NameOf(Algorithm algorithm) {
   constexpr std::string_view kNames[] = {
-      "ring",     "ring_wire", "pairwise",           "halving",       "bruck", "direct",
-      "binomial", "chain",     "scatter_all_gather", "dissemination", "shared"};
+      "ring",     "ring_wire", "pairwise",           "halving",       "bruck",  "direct",
+      "binomial", "chain",     "scatter_all_gather", "dissemination", "shared", "hierarchical"};
   return kNames[static_cast<size_t>(algorithm)];
 }
 
@@ -209,8 +229,16 @@ std::ostream& operator<<(std::ostream& os, Algorithm algorithm) { return os << N
 
 absl::Span<const AlgorithmTraits> AllAlgorithms() { return kTraits; }
 
+const AlgorithmTraits* HierarchicalTraitsOf(Collective collective) {
+  for (const AlgorithmTraits& traits : kHierarchicalTraits) {
+    if (traits.collective == collective) return &traits;
+  }
+  return nullptr;
+}
+
 const AlgorithmTraits& TraitsOf(Collective collective, Algorithm algorithm) {
   if (algorithm == kShared) return SharedTraitsOf(collective);
+  if (algorithm == kHierarchical) return *HierarchicalTraitsOf(collective);
   size_t at = 0;
   while (kTraits[at].collective != collective || kTraits[at].algorithm != algorithm) ++at;
   return kTraits[at];

@@ -33,9 +33,10 @@ enum class Algorithm : uint8_t {
   kScatterAllGather,  // the root scatters, a ring gathers
   kDissemination,     // of signals
   kShared,            // loads and stores, among ranks that share memory
+  kHierarchical,      // those within each host, messages in columns of one rank a host
 };
 
-inline constexpr size_t kAlgorithmCount = 11;
+inline constexpr size_t kAlgorithmCount = 12;
 
 std::string_view NameOf(Algorithm algorithm);  // "ring", "ring_wire", ...
 std::ostream& operator<<(std::ostream& os, Algorithm algorithm);
@@ -56,16 +57,22 @@ struct AlgorithmTraits {
   bool equal_blocks = false;
   Footprint footprint = Footprint::kConstant;
 
-  // Null: it has no schedule, and needs memory that all ranks share (shared/).
+  // Null: it has no schedule, and needs memory that all ranks share (shared/), or those of one
+  // host (hierarchy/).
   ScheduleCost (*cost)(int32_t world, Format partials) = nullptr;
 
-  bool needs_shared_memory() const { return cost == nullptr; }
+  bool needs_shared_memory() const { return algorithm == Algorithm::kShared; }
+  bool needs_hosts() const { return algorithm == Algorithm::kHierarchical; }
 };
 
 // All that have schedules, those of one collective next to each other.
 absl::Span<const AlgorithmTraits> AllAlgorithms();
 
-// Of kShared, which every collective has, or of a pair among AllAlgorithms.
+// Of kHierarchical; null: the collective does not go that way.
+const AlgorithmTraits* HierarchicalTraitsOf(Collective collective);
+
+// Of kShared, which every collective has, of kHierarchical where it has that, or of a pair among
+// AllAlgorithms.
 const AlgorithmTraits& TraitsOf(Collective collective, Algorithm algorithm);
 
 // Format in which partial sums are kept. Where a dtype is its own accumulator there is only one.

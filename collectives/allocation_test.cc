@@ -94,7 +94,8 @@ class Stretcher final : public CompletionSink {
 // Ranks that repeat one call, stepped in turn.
 class SteadyState {
  public:
-  explicit SteadyState(CommunicatorOptions options = {}) {
+  explicit SteadyState(CommunicatorOptions options = {}, std::vector<int> hosts = {})
+      : world_(kWorld, {.send_mode = SendMode::kRendezvous, .hosts = hosts}) {
     options.slice_bytes = 512;
     options.clock = world_.clock();
     Stretcher stretched(&world_);
@@ -106,6 +107,7 @@ class SteadyState {
       recv_.emplace_back(kSteadyBytes);
     }
     operations_.reserve(kWorld);
+    if (!hosts.empty()) ShareMemory();
   }
 
   void ExpectNoAllocation(const SteadyCall& call) {
@@ -120,6 +122,17 @@ class SteadyState {
   }
 
  private:
+  void ShareMemory() {
+    std::vector<ShareOperation> shares;
+    for (auto& comm : comms_) shares.push_back(*comm->StartShareMemory());
+    bool done = false;
+    while (!done) {
+      done = true;
+      for (ShareOperation& share : shares) done &= share.Poll();
+    }
+    for (ShareOperation& share : shares) EXPECT_OK(share.Finish());
+  }
+
   // One call to its end.
   void Run(const SteadyCall& call) {
     operations_.clear();
@@ -136,7 +149,7 @@ class SteadyState {
     for (const Operation& operation : operations_) ASSERT_TRUE(operation.status().ok());
   }
 
-  SimWorld world_{kWorld, {.send_mode = SendMode::kRendezvous}};
+  SimWorld world_;
   std::vector<std::unique_ptr<Communicator>> comms_;
   std::vector<std::vector<std::byte>> send_;
   std::vector<std::vector<std::byte>> recv_;
@@ -173,6 +186,15 @@ TEST(AllocationTest, EveryAlgorithm) {
       SCOPED_TRACE(options.algorithms);
       SteadyState(options).ExpectNoAllocation(call);
     }
+  }
+}
+
+TEST(AllocationTest, EveryCollectiveOnSeveralHosts) {
+  for (const SteadyCall& call : SteadyCalls(kWorld)) {
+    CommunicatorOptions options;
+    options.numeric_mode = NumericMode::kFast;
+    SteadyState(options, {0, 1, 1, 0}).ExpectNoAllocation(call);
+    SteadyState(options, {0, 1, 1, 1}).ExpectNoAllocation(call);
   }
 }
 

@@ -40,6 +40,9 @@ struct Call {
   Rank root = Rank(0);
   CallOptions options = {};
 
+  // What ReduceOp::kAvg divides by; 0: the number of ranks. Of the calls that a hierarchy makes.
+  int64_t divisor = 0;
+
   // V variants: one count a rank; of all_to_all_v what goes to each rank, and in recv_counts what
   // comes from each. Read during the call only.
   bool has_counts = false;

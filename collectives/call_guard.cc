@@ -89,6 +89,15 @@ absl::Status CallGuard::Judge(const absl::Status& trouble) {
   return decision_deadline_->HasPassed(*options_.clock) ? pending_failure() : absl::OkStatus();
 }
 
+absl::Status CallGuard::Symptom(const absl::Status& trouble) const {
+  if (!verdict().ok()) return verdict();
+  return !trouble.ok() || channel_ == nullptr || shared_ != nullptr ? trouble : channel_->failure();
+}
+
+absl::Status CallGuard::LossOfLast() const {
+  return channel_ == nullptr || shared_ != nullptr ? absl::OkStatus() : channel_->FailureOfLast();
+}
+
 absl::Status CallGuard::pending_failure() const { return verdict().ok() ? trouble_ : verdict(); }
 
 Deadline CallGuard::decision_deadline() const {

@@ -76,6 +76,12 @@ class CallGuard {
   // transfers, if anything did.
   absl::Status Judge(const absl::Status& trouble);
 
+  // Verdict or trouble as of now, for a communicator whose parent judges.
+  absl::Status Symptom(const absl::Status& trouble) const;
+
+  // OK, or why it will never be known whether a neighbour makes the last call.
+  absl::Status LossOfLast() const;
+
   // Verdict or trouble, though the communicator may not have to fail yet.
   absl::Status pending_failure() const;
   // When Judge may change its mind by itself.

@@ -40,37 +40,42 @@ absl::Status CheckOptions(const Transport* transport, const CommunicatorOptions&
   return absl::OkStatus();
 }
 
-CallGuardOptions GuardOptions(const CommunicatorOptions& options) {
+CallGuardOptions GuardOptions(const CommunicatorOptions& options, bool is_part) {
   CallGuardOptions guard;
   guard.communicator_id = options.id;
   guard.check_calls = options.check_calls;
+  guard.clock = options.clock;
+  if (is_part) {
+    guard.record_calls = false;
+    return guard;
+  }
   guard.record_calls = options.check_calls;
   guard.flight_dir = options.flight_dir;
   const char* const from_environment = std::getenv("RZ_FLIGHT_DIR");
   if (guard.flight_dir.empty() && from_environment != nullptr) guard.flight_dir = from_environment;
-  guard.clock = options.clock;
   return guard;
 }
 
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<Communicator::Impl>> Communicator::Impl::Create(
-    Transport* transport, Group group, CommunicatorOptions options) {
+    Transport* transport, Group group, CommunicatorOptions options, Role role) {
   RZ_ASSIGN_OR_RETURN(const WantedAlgorithms wanted,
                       ParseAlgorithms(options.algorithms, options.numeric_mode));
   RZ_RETURN_IF_ERROR(ClaimCommunicatorId(transport, options.id));
-  return std::make_unique<Impl>(transport, std::move(group), std::move(options), wanted);
+  return std::make_unique<Impl>(transport, std::move(group), std::move(options), wanted, role);
 }
 
 Communicator::Impl::Impl(Transport* transport, Group group, CommunicatorOptions options,
-                         WantedAlgorithms wanted)
+                         WantedAlgorithms wanted, Role role)
     : transport_(transport),
       group_(std::move(group)),
       options_(std::move(options)),
+      role_(role),
       selector_(group_.size(), options_.slice_bytes, options_.link, wanted),
       schedules_(group_.rank(), group_.size()),
       guard_(std::make_unique<CallGuard>(transport, group_, static_cast<ControlListener*>(this),
-                                         GuardOptions(options_))),
+                                         GuardOptions(options_, role == Role::kPart))),
       executor_(
           std::make_unique<Executor>(transport, group_, options_.id, options_.lanes_in_flight)),
       messages_(std::make_unique<PointToPoint>(transport, group_, options_.id)) {
@@ -85,6 +90,7 @@ Communicator::Impl::~Impl() {
   if (quiet() && !executor_->failed()) CatchUp();
   if (!idle() || !guard_->idle()) Drain();
   executor_->set_on_finished(nullptr);
+  if (idle()) hierarchy_.reset();  // its parts end as this does
   if (!guard_->idle() || !idle()) {
     Log(LogLevel::kError, group_.DescribeSelf(),
         ": the transport did not end its operations after Abort; their memory is leaked");
@@ -92,6 +98,7 @@ Communicator::Impl::~Impl() {
     static_cast<void>(executor_.release());
     static_cast<void>(messages_.release());
     static_cast<void>(shared_.release());
+    static_cast<void>(hierarchy_.release());
     for (auto& pack : packs_) static_cast<void>(pack.release());
   }
   ReleaseCommunicatorId(transport_, options_.id);
@@ -127,8 +134,10 @@ void Communicator::Impl::Drain() {
   const auto waits = [&] {
     return (!idle() || !guard_->idle()) && !deadline.HasPassed(*Clock::Steady());
   };
+  if (hierarchy_ != nullptr) hierarchy_->Fail(executor_->failure());
   while (waits()) {
-    if (executor_->Poll() == 0 && waits()) transport_->WaitForEvent(deadline);
+    const int moved = executor_->Poll() + (hierarchy_ == nullptr ? 0 : hierarchy_->Poll());
+    if (moved == 0 && waits()) transport_->WaitForEvent(deadline);
   }
 }
 
@@ -146,17 +155,28 @@ absl::Status Communicator::Impl::status() const {
 }
 
 bool Communicator::Impl::quiet() const {
-  return executor_->idle() && messages_->idle() && (shared_ == nullptr || shared_->engine().idle());
+  return executor_->idle() && messages_->idle() &&
+         (shared_ == nullptr || shared_->engine().idle()) &&
+         (hierarchy_ == nullptr || hierarchy_->idle());
 }
 
 absl::Status Communicator::Impl::trouble() const {
   if (!executor_->trouble().ok()) return executor_->trouble();
-  if (!messages_->failure().ok() || shared_ == nullptr) return messages_->failure();
-  return shared_->trouble();
+  if (!messages_->failure().ok()) return messages_->failure();
+  if (shared_ != nullptr) return shared_->trouble();
+  if (hierarchy_ == nullptr) return absl::OkStatus();
+  // No transfer tells of a neighbour that is gone and is in none of this rank's parts.
+  const bool data_is_here = hierarchy_->idle() && executor_->idle();
+  return data_is_here ? guard_->LossOfLast() : hierarchy_->trouble();
+}
+
+absl::Status Communicator::Impl::Symptom() const {
+  return executor_->failed() ? executor_->failure() : guard_->Symptom(trouble());
 }
 
 // What is told to a caller is final: it must not be the echo of what is about to come.
 absl::Status Communicator::Impl::CheckUsable() {
+  if (role_ == Role::kPart) return Symptom();
   while (!executor_->failed() && !executor_->abort_requested() && !guard_->pending_failure().ok()) {
     if (Poll() == 0 && !executor_->failed()) {
       transport_->WaitForEvent(guard_->decision_deadline());
@@ -171,19 +191,14 @@ void Communicator::Impl::Fail(const absl::Status& cause) {
 }
 
 int64_t Communicator::Impl::FirstRunning(int64_t first, int64_t last) const {
-  const int64_t by_messages = executor_->FirstRunning(first, last);
-  return shared_ == nullptr ? by_messages
-                            : std::min(by_messages, shared_->engine().FirstRunning(first, last));
-}
-
-void Communicator::Impl::RecordPosition(int64_t number) {
-  const bool is_shared = shared_ != nullptr && !shared_->engine().AreDone(number, number);
-  guard_->SetPosition(
-      number, is_shared ? shared_->engine().PositionOf(number) : executor_->PositionOf(number));
+  int64_t running = executor_->FirstRunning(first, last);
+  if (shared_ != nullptr) running = std::min(running, shared_->engine().FirstRunning(first, last));
+  return hierarchy_ == nullptr ? running : std::min(running, hierarchy_->FirstRunning(first, last));
 }
 
 int Communicator::Impl::Poll() {
   int moved = shared_ == nullptr ? 0 : shared_->Poll();
+  if (hierarchy_ != nullptr) moved += hierarchy_->Poll();
   const bool transport_waits = executor_->idle() && messages_->idle() && shared_ != nullptr &&
                                ++polls_without_transport_ < kPollsBeforeTransport;
   if (!transport_waits) {
@@ -194,20 +209,21 @@ int Communicator::Impl::Poll() {
   if (!messages_->failure().ok() && absl::IsFailedPrecondition(messages_->failure())) {
     Fail(messages_->failure());
   }
-  if (!executor_->failed()) {
+  if (!executor_->failed() && role_ == Role::kWhole) {
     const absl::Status failure = guard_->Judge(trouble());
     if (!failure.ok()) Fail(failure);
   }
   if (!executor_->failed()) {
     if (moved > 0) {
       fruitless_polls_ = 0;
-    } else if (++fruitless_polls_ == kPollsBeforePosition) {
+    } else if (++fruitless_polls_ == kPollsBeforePosition && role_ == Role::kWhole) {
       RecordPosition(FirstRunning(1, guard_->last()));
     }
     return moved;
   }
   messages_->Fail(executor_->failure());
   if (shared_ != nullptr) shared_->engine().Fail(executor_->failure());
+  if (hierarchy_ != nullptr) hierarchy_->Fail(executor_->failure());
   if (!record_written_) {
     record_written_ = true;
     guard_->WriteRecord(executor_->failure());
@@ -225,6 +241,8 @@ bool Communicator::Impl::IsDone(const Operation& operation) const {
              : executor_->AreDone(operation.first_, operation.last_) &&
                    (shared_ == nullptr ||
                     shared_->engine().AreDone(operation.first_, operation.last_)) &&
+                   (hierarchy_ == nullptr ||
+                    hierarchy_->AreDone(operation.first_, operation.last_)) &&
                    (executor_->failed() || guard_->MayEnd(operation.last_));
 }
 
@@ -235,35 +253,10 @@ absl::Status Communicator::Impl::ResultOf(const Operation& operation) const {
   if (shared_ != nullptr && shared_->engine().HasFailed(operation.first_, operation.last_)) {
     return executor_->failure();
   }
+  if (hierarchy_ != nullptr && hierarchy_->HasFailed(operation.first_, operation.last_)) {
+    return executor_->failure();
+  }
   return executor_->ResultOf(operation.first_, operation.last_);
-}
-
-std::string Communicator::Impl::DescribeWait(int64_t number) const {
-  if (shared_ != nullptr && !shared_->engine().AreDone(number, number)) {
-    return shared_->engine().DescribeWait(number);
-  }
-  return executor_->IsDone(number) ? "its data is here" : executor_->DescribeWait(number);
-}
-
-absl::Status Communicator::Impl::DeadlineError(const Operation& operation,
-                                               absl::Duration timeout) const {
-  std::string what;
-  std::string wait;
-  if (operation.kind_ == Operation::Kind::kMessage) {
-    what = messages_->Describe(operation.first_);
-    wait = "the other side has not come";
-  } else {
-    const int64_t number = FirstRunning(operation.first_, operation.last_);
-    const bool is_shared = shared_ != nullptr && !shared_->engine().AreDone(number, number);
-    what = is_shared ? shared_->engine().DescribeOperation(number)
-                     : executor_->DescribeOperation(number);
-    wait = DescribeWait(number);
-    const std::string neighbours = guard_->DescribeNeighbours();
-    if (!neighbours.empty()) absl::StrAppend(&wait, "; ", neighbours);
-  }
-  return absl::DeadlineExceededError(absl::StrCat(
-      group_.DescribeSelf(), ", ", what, ": not complete after ", absl::FormatDuration(timeout),
-      "; ", wait, ". Look there for the rank that is late"));
 }
 
 bool Communicator::Impl::WaitBriefly(const Operation& operation) {
@@ -278,6 +271,8 @@ bool Communicator::Impl::WaitBriefly(const Operation& operation) {
 void Communicator::Impl::WaitForMovement(Deadline deadline) {
   if (shared_ != nullptr) {
     shared_->Wait(deadline);
+  } else if (hierarchy_ != nullptr && !hierarchy_->idle()) {
+    local_->shared_->Wait(deadline, /*patient=*/true);
   } else {
     transport_->WaitForEvent(deadline);
   }
@@ -308,6 +303,9 @@ const WireCounters& Communicator::Impl::wire_counters() {
   counters_ = executor_->wire_counters();
   counters_.messages = messages_->payload_bytes();
   counters_.control += messages_->header_bytes() + guard_->control_bytes();
+  counters_.between_hosts += messages_->bytes_between_hosts();
+  // A column's calls are of the collective that they are a stage of.
+  if (column_ != nullptr) counters_ += column_->wire_counters();
   return counters_;
 }
 
@@ -325,6 +323,7 @@ Communicator::~Communicator() = default;
 Rank Communicator::rank() const { return impl_->group().rank(); }
 int Communicator::world_size() const { return impl_->group().size(); }
 bool Communicator::shares_memory() const { return impl_->shares_memory(); }
+int Communicator::hosts() const { return impl_->hosts(); }
 
 void Communicator::Abort(absl::Status cause) { impl_->executor().RequestAbort(cause); }
 

@@ -20,7 +20,9 @@
 // root. Their errors, for inputs x of N ranks and without overflow: in deterministic mode at most
 // half an ulp of the result and (N-1) u sum|x| of the accumulator's u (2^-24 for 16- and 8-bit
 // floats); in fast mode at most (N-1) u sum|x| of the wire's u (2^-8 for bfloat16, 2^-11 for
-// float16), whatever the algorithm (reduce_kernel.h says why). Memory belongs to the operation
+// float16), whatever the algorithm (reduce_kernel.h says why). In stages a host's sum is rounded to
+// the wire once, and the sums of H hosts are added as those of H ranks: at most H u sum|x|, and H <
+// N. An average is divided once, by N, when everything is summed. Memory belongs to the operation
 // until it has completed. Threads: one owner thread calls everything; Abort may come from any.
 #ifndef RINGZERO_COLLECTIVES_COMMUNICATOR_H_
 #define RINGZERO_COLLECTIVES_COMMUNICATOR_H_
@@ -186,19 +188,26 @@ class Communicator {
 
   // Lets the ranks work through memory they share, where all of them are on one host: from then on
   // collectives are loads and stores, and nothing travels (but all_to_all_v, messages, and what
-  // `algorithms` asks for). Where they are not, nothing changes. A collective call, while no
-  // operation is under way; only Poll and Wait of what it returns until it is finished. Scratch of
-  // shared_slot_bytes * 8 and some pages is allocated a rank.
-  //   FailedPrecondition  an operation is under way, or the ranks share memory already
+  // `algorithms` asks for). Where some of them are, in whatever order, on several hosts, calls may
+  // go in stages from then on: within each host through its memory, and between hosts in columns
+  // of one rank a host (Algorithm::kHierarchical). A collective call, while no operation is under
+  // way; only Poll and Wait of what it returns until it is finished. Scratch of shared_slot_bytes *
+  // 8 and some pages is allocated a rank; calls in stages take up to 24 * 16 * slice_bytes more.
+  //   FailedPrecondition  an operation is under way, the ranks share memory already, or another
+  //                       split or sharing of the transport is under way
+  //   AlreadyExists       a communicator was made in between with an id that the ranks agreed on
   //   otherwise           the first cause of failure
   absl::StatusOr<ShareOperation> StartShareMemory();
   absl::Status ShareMemory();
-  bool shares_memory() const;
+  bool shares_memory() const;  // all ranks do
+
+  // Hosts that the ranks are on, as sharing memory has shown; 0: not known.
+  int hosts() const;
 
   // Memory for buffers of this communicator's calls: at least `bytes`, aligned to 4096, zero. Where
-  // the ranks share memory others reach it, and calls whose buffers all are such copy nothing in
-  // between; where they do not, or the host has not enough of it (said once in the log), it is
-  // private. Not collective.
+  // ranks share memory those of one host reach it, and calls whose buffers all are such copy
+  // nothing in between; where they do not, or the host has not enough of it (said once in the log),
+  // it is private. Not collective.
   //   ResourceExhausted  there is no memory
   absl::StatusOr<CommunicatorBuffer> AllocateBuffer(size_t bytes);
 
@@ -206,8 +215,8 @@ class Communicator {
   // ranks in the order of (key, rank here), options as here. A collective call. One split a
   // transport at a time. The new communicator shares the transport and its fate: whichever of them
   // fails first aborts the transport, and operations of the others end with that cause. Split, not
-  // StartSplit, lets the new one share memory where this one does.
-  //   FailedPrecondition  another split of this transport is under way
+  // StartSplit, lets the new one share memory where this one has found out who does.
+  //   FailedPrecondition  another split or sharing of this transport is under way
   absl::StatusOr<SplitOperation> StartSplit(int64_t colour, int64_t key);
 
   // Blocking forms: start and wait for options.operation_timeout.
@@ -262,7 +271,7 @@ class Communicator {
   //   InvalidArgument  also where a v variant has not one count >= 0 a rank
   absl::StatusOr<Explanation> Explain(const Call& call) const;
 
-  // How a large `collective` of `dtype` goes.
+  // How a large `collective` of `dtype` in tiles goes.
   //   InvalidArgument  an algorithm is asked for that cannot carry it
   absl::StatusOr<Carriage> CarriageOf(Collective collective, DType dtype) const;
 

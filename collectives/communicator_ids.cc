@@ -1,6 +1,7 @@
 #include "collectives/communicator_ids.h"
 
 #include <map>
+#include <set>
 
 #include "absl/base/thread_annotations.h"
 #include "absl/strings/str_cat.h"
@@ -12,6 +13,7 @@ namespace {
 struct Registry {
   absl::Mutex mutex;
   std::map<const Transport*, CommunicatorIdsInUse> of ABSL_GUARDED_BY(mutex);
+  std::set<const Transport*> choosing ABSL_GUARDED_BY(mutex);
 };
 
 Registry& TheRegistry() {
@@ -48,6 +50,26 @@ void ReleaseCommunicatorId(const Transport* transport, uint32_t id) {
   const auto at = registry.of.find(transport);
   at->second.taken.Remove(id);
   if (IsEmpty(at->second.taken)) registry.of.erase(at);
+}
+
+bool BeginChoosingIds(const Transport* transport) {
+  Registry& registry = TheRegistry();
+  absl::MutexLock lock(&registry.mutex);
+  return registry.choosing.insert(transport).second;
+}
+
+void EndChoosingIds(const Transport* transport) {
+  Registry& registry = TheRegistry();
+  absl::MutexLock lock(&registry.mutex);
+  registry.choosing.erase(transport);
+}
+
+std::optional<uint32_t> FreeCommunicatorId(const CommunicatorIdsInUse& ids) {
+  for (uint32_t i = 0; i <= kMaxCommunicatorId; ++i) {
+    const uint32_t id = (ids.next + i) % (kMaxCommunicatorId + 1);
+    if (!ids.taken.Has(id)) return id;
+  }
+  return std::nullopt;
 }
 
 CommunicatorIdsInUse CommunicatorIdsOf(const Transport* transport) {

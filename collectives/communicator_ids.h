@@ -5,6 +5,7 @@
 
 #include <array>
 #include <cstdint>
+#include <optional>
 
 #include "absl/status/status.h"
 #include "collectives/limits.h"
@@ -28,11 +29,19 @@ struct CommunicatorIdSet {
 absl::Status ClaimCommunicatorId(const Transport* transport, uint32_t id);
 void ReleaseCommunicatorId(const Transport* transport, uint32_t id);
 
+// Ranks agree on ids by telling each other which are taken; meanwhile nothing else of the transport
+// may do so. False: something does.
+bool BeginChoosingIds(const Transport* transport);
+void EndChoosingIds(const Transport* transport);
+
 struct CommunicatorIdsInUse {
   CommunicatorIdSet taken;
   uint32_t next = 0;  // one past the last id that was claimed: ids come again as late as possible
 };
 CommunicatorIdsInUse CommunicatorIdsOf(const Transport* transport);
+
+// The first id from `next` round that is not taken; nullopt: all are.
+std::optional<uint32_t> FreeCommunicatorId(const CommunicatorIdsInUse& ids);
 
 }  // namespace rz
 

@@ -1,5 +1,6 @@
 // The inside of Communicator: where calls become operations. communicator.cc has its life,
-// communicator_calls.cc what makes calls of arguments, communicator_split.cc the split.
+// communicator_calls.cc what makes calls of arguments, communicator_split.cc the split,
+// communicator_hierarchy.cc the parts of ranks on several hosts.
 //
 //   Start(call)     checks the call, plans it and begins it
 //   Begin           gives an operation its number and starts it, everything known
@@ -21,6 +22,8 @@
 #include "collectives/communicator.h"
 #include "collectives/executor.h"
 #include "collectives/group.h"
+#include "collectives/hierarchy/hierarchy.h"
+#include "collectives/hierarchy/host_map.h"
 #include "collectives/packed_calls.h"
 #include "collectives/plan.h"
 #include "collectives/point_to_point.h"
@@ -32,12 +35,17 @@ namespace rz {
 
 class Communicator::Impl final : private ControlListener {
  public:
+  // A part belongs to a hierarchy's parent, which judges what to fail of and keeps the record.
+  enum class Role : uint8_t { kWhole, kPart };
+
   // options.id is claimed already, and released by the destructor.
-  Impl(Transport* transport, Group group, CommunicatorOptions options, WantedAlgorithms wanted);
+  Impl(Transport* transport, Group group, CommunicatorOptions options, WantedAlgorithms wanted,
+       Role role);
   ~Impl();
 
   static absl::StatusOr<std::unique_ptr<Impl>> Create(Transport* transport, Group group,
-                                                      CommunicatorOptions options);
+                                                      CommunicatorOptions options,
+                                                      Role role = Role::kWhole);
 
   Transport* transport() const { return transport_; }
   const Group& group() const { return group_; }
@@ -52,8 +60,16 @@ class Communicator::Impl final : private ControlListener {
   // Nothing is under way, and all ranks do this after the same calls.
   void UseSharedMemory(std::unique_ptr<SharedArea> area);
 
-  // Null: the ranks share no memory.
-  SharedRegions* regions() { return shared_ == nullptr ? nullptr : &shared_->regions(); }
+  // Likewise: from now on it is known who is on which host; and ranks of one host work together
+  // through the area, under these ids.
+  //   AlreadyExists  an id has been taken since the ranks agreed on it
+  void UseHosts(const HostMap& hosts);
+  absl::Status UseHierarchy(const HostMap& hosts, std::unique_ptr<SharedArea> area,
+                            uint32_t local_id, uint32_t column_id);
+  int hosts() const { return hosts_; }
+
+  // Null: this rank shares memory with no other one.
+  SharedRegions* regions();
 
   absl::StatusOr<Operation> Start(const Call& call);
   absl::StatusOr<Operation> StartGroup(absl::Span<const Call> calls);
@@ -90,6 +106,11 @@ class Communicator::Impl final : private ControlListener {
   CallDescriptor Describe(const Call& call, const Plan& plan, absl::Span<const Call> packed) const;
   void OnFinished(int64_t number, const absl::Status& result);
 
+  // What carries operation `number`, which is under way.
+  enum class Carrier : uint8_t { kMessages, kSharedMemory, kHierarchy };
+  Carrier CarrierOf(int64_t number) const;
+  std::string DescribeOperation(int64_t number) const;
+
   // Starts calls[first ...] as one or alone, and returns how many that were.
   absl::StatusOr<size_t> BeginNextOfGroup(absl::Span<const Call> calls, size_t first);
   absl::Status BeginPack(absl::Span<const Call> calls, Algorithm algorithm);
@@ -102,13 +123,16 @@ class Communicator::Impl final : private ControlListener {
 
   // The first thing that went wrong with a transfer.
   absl::Status trouble() const;
+  // Of a part: that, or its verdict.
+  absl::Status Symptom() const;
   // OK, or the reason why nothing may start; waits for it where it is about to be known.
   absl::Status CheckUsable();
   void Fail(const absl::Status& cause);
   void RecordPosition(int64_t number);
 
   bool idle() const {
-    return executor_->idle() && messages_->idle() && (shared_ == nullptr || shared_->idle());
+    return executor_->idle() && messages_->idle() && (shared_ == nullptr || shared_->idle()) &&
+           (hierarchy_ == nullptr || (hierarchy_->idle() && hierarchy_->parts_idle()));
   }
   // The first of these operations that is not done, or `last`.
   int64_t FirstRunning(int64_t first, int64_t last) const;
@@ -122,15 +146,26 @@ class Communicator::Impl final : private ControlListener {
   // Waits for the neighbours to have made this rank's last calls, then lets go of what they sent.
   void CatchUp();
 
+  class PartOfHosts;
+  // A part of these ranks of this communicator.
+  absl::StatusOr<std::unique_ptr<Impl>> MakePart(absl::Span<const int> members, uint32_t id,
+                                                 LinkKind link) const;
+
   Transport* const transport_;
   const Group group_;
   const CommunicatorOptions options_;
+  const Role role_;
   Selector selector_;
   ScheduleCache schedules_;
   std::unique_ptr<CallGuard> guard_;
   std::unique_ptr<Executor> executor_;
   std::unique_ptr<PointToPoint> messages_;
   std::unique_ptr<SharedLink> shared_;  // null: ranks talk by messages alone
+  // Null: all ranks are on one host, or each is on its own, or that is not known.
+  std::unique_ptr<Hierarchy> hierarchy_;
+  Impl* local_ = nullptr;   // the hierarchy's part of this host
+  Impl* column_ = nullptr;  // its part between hosts, null: this rank is in no column
+  int hosts_ = 0;           // 0: not known
   int polls_without_transport_ = 0;
   std::vector<std::unique_ptr<Pack>> packs_;
   std::vector<Algorithm> group_algorithms_;  // of the calls of the group that is starting

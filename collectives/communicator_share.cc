@@ -1,13 +1,19 @@
 // 1. Each rank allocates its part of the shared memory, and everybody gathers everybody's key.
-// 2. Each maps the others' parts; whether all could, all learn by a reduction.
-// 3. The calls that follow are made through that memory: all ranks have made the same ones before.
+// 2. Each maps the others' parts, as far as it can, and everybody gathers everybody's reach.
+// 3. Where all reach all, the calls that follow are made through that memory: all ranks have made
+//    the same ones before. Where some do, they are on several hosts, and make parts of the
+//    communicator: ids for those come with the reach, as in a split.
+#include <algorithm>
 #include <array>
 #include <cstring>
 #include <mutex>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "collectives/communicator_ids.h"
 #include "collectives/communicator_impl.h"
+#include "collectives/hierarchy/host_map.h"
+#include "collectives/limits.h"
 #include "collectives/shared/shared_area.h"
 #include "runtime/base/log.h"
 #include "runtime/base/status_macros.h"
@@ -22,14 +28,32 @@ struct KeyRecord {
 };
 constexpr int64_t kRecordWords = sizeof(KeyRecord) / sizeof(int64_t);
 
+// What a rank can do, likewise.
+struct Ability {
+  HostMap::Reach reach;  // of nobody where the rank has no memory to share
+  int64_t fetches = 0;   // 1: it may copy out of the processes that it reaches
+  uint64_t taken[CommunicatorIdSet::kWords] = {};
+  uint64_t next_id = 0;
+};
+constexpr int64_t kAbilityWords = sizeof(Ability) / sizeof(int64_t);
+
 }  // namespace
 
 struct ShareOperation::State {
   explicit State(Communicator* of, Communicator::Impl* with)
-      : communicator(of), impl(with), records(static_cast<size_t>(with->group().size())) {}
+      : communicator(of),
+        impl(with),
+        records(static_cast<size_t>(with->group().size())),
+        abilities(records.size()) {}
+  ~State() { EndChoosingIds(impl->transport()); }
 
   absl::Status Begin();
-  absl::Status MapAndVote();
+  absl::Status MapAndTell();
+  // Nullopt: it is not known.
+  std::optional<HostMap> Hosts() const;
+  // The ranks of one host may copy out of each other.
+  bool FetchesOn(const HostMap& hosts) const;
+  absl::Status UseHierarchy(const HostMap& hosts);
 
   Communicator* const communicator;
   Communicator::Impl* const impl;
@@ -37,11 +61,10 @@ struct ShareOperation::State {
   std::string obstacle;  // why this rank cannot; "": it can
   KeyRecord own;
   std::vector<KeyRecord> records;
-  // 1: this rank reaches the others' memory; 2: and may copy out of their processes. Then what all
-  // can.
-  int32_t able = 0;
+  Ability own_ability;
+  std::vector<Ability> abilities;
   std::optional<Operation> gathering;
-  std::optional<Operation> voting;
+  std::optional<Operation> telling;
   absl::Status failure;
 };
 
@@ -62,7 +85,7 @@ absl::Status ShareOperation::State::Begin() {
   return absl::OkStatus();
 }
 
-absl::Status ShareOperation::State::MapAndVote() {
+absl::Status ShareOperation::State::MapAndTell() {
   RZ_RETURN_IF_ERROR(gathering->status());
   std::vector<std::string> keys;
   for (const KeyRecord& record : records) {
@@ -72,10 +95,56 @@ absl::Status ShareOperation::State::MapAndVote() {
     const absl::Status mapped = area->Map(keys);
     if (!mapped.ok()) obstacle = std::string(mapped.message());
   }
-  able = !obstacle.empty() ? 0 : impl->options().shared_fetch && area->CanFetch() ? 2 : 1;
-  RZ_ASSIGN_OR_RETURN(voting,
-                      communicator->StartAllReduce(&able, &able, 1, DType::kInt32, ReduceOp::kMin));
+  if (area != nullptr) {
+    std::vector<bool> reached;
+    for (int r = 0; r < impl->group().size(); ++r) reached.push_back(area->reaches(r));
+    own_ability.reach = HostMap::ReachOf(reached);
+    own_ability.fetches = impl->options().shared_fetch && area->CanFetch() ? 1 : 0;
+  }
+  const CommunicatorIdsInUse ids = CommunicatorIdsOf(impl->transport());
+  std::copy(ids.taken.words.begin(), ids.taken.words.end(), own_ability.taken);
+  own_ability.next_id = ids.next;
+  RZ_ASSIGN_OR_RETURN(
+      telling, communicator->StartAllGather(&own_ability, abilities.data(),
+                                            kAbilityWords * impl->group().size(), DType::kInt64));
   return absl::OkStatus();
+}
+
+std::optional<HostMap> ShareOperation::State::Hosts() const {
+  std::vector<HostMap::Reach> reaches;
+  for (const Ability& ability : abilities) {
+    if (ability.reach.count == 0) return std::nullopt;
+    reaches.push_back(ability.reach);
+  }
+  return HostMap::FromReaches(reaches);
+}
+
+bool ShareOperation::State::FetchesOn(const HostMap& hosts) const {
+  const absl::Span<const int> ranks = hosts.RanksOf(hosts.HostOf(impl->group().rank().value()));
+  return std::all_of(ranks.begin(), ranks.end(), [this](int rank) {
+    return abilities[static_cast<size_t>(rank)].fetches != 0;
+  });
+}
+
+absl::Status ShareOperation::State::UseHierarchy(const HostMap& hosts) {
+  CommunicatorIdsInUse ids;
+  for (const Ability& ability : abilities) {
+    for (uint32_t word = 0; word < CommunicatorIdSet::kWords; ++word) {
+      ids.taken.words[word] |= ability.taken[word];
+    }
+    ids.next = std::max(ids.next, static_cast<uint32_t>(ability.next_id));
+  }
+  // Hosts have no rank in common, nor have columns: one id serves all of them.
+  const std::optional<uint32_t> local_id = FreeCommunicatorId(ids);
+  if (local_id.has_value()) ids.taken.Add(*local_id);
+  const std::optional<uint32_t> column_id = FreeCommunicatorId(ids);
+  if (!column_id.has_value()) {
+    Log(LogLevel::kWarning, "ranks of one host do not work together: of ", kMaxCommunicatorId + 1,
+        " communicator ids no two are free on all ranks");
+    impl->UseHosts(hosts);
+    return absl::OkStatus();
+  }
+  return impl->UseHierarchy(hosts, std::move(area), *local_id, *column_id);
 }
 
 ShareOperation::ShareOperation(std::unique_ptr<State> state) : state_(std::move(state)) {}
@@ -90,45 +159,54 @@ ShareOperation::~ShareOperation() {
 bool ShareOperation::Poll() {
   State& state = *state_;
   if (!state.failure.ok()) return true;
-  if (!state.voting.has_value()) {
+  if (!state.telling.has_value()) {
     if (!state.gathering->Poll()) return false;
-    state.failure = state.MapAndVote();
+    state.failure = state.MapAndTell();
     if (!state.failure.ok()) return true;
   }
-  return state.voting->Poll();
+  return state.telling->Poll();
 }
 
 absl::Status ShareOperation::Wait() {
   State& state = *state_;
-  if (!state.voting.has_value() && state.failure.ok()) {
+  if (!state.telling.has_value() && state.failure.ok()) {
     state.failure = state.gathering->Wait();
-    if (state.failure.ok()) state.failure = state.MapAndVote();
+    if (state.failure.ok()) state.failure = state.MapAndTell();
   }
   RZ_RETURN_IF_ERROR(state.failure);
-  return state.voting->Wait();
+  return state.telling->Wait();
 }
 
 absl::StatusOr<bool> ShareOperation::Finish() {
   const std::unique_ptr<State> state = std::move(state_);
   state->impl->selector().set_finding_out(false);
   RZ_RETURN_IF_ERROR(state->failure);
-  RZ_RETURN_IF_ERROR(state->voting->status());
-  if (state->able == 0) {
-    if (!state->obstacle.empty()) {
-      Log(LogLevel::kInfo, "the ranks share no memory: ", state->obstacle);
-    }
-    state->impl->selector().CrossNetwork();
-    return false;
+  RZ_RETURN_IF_ERROR(state->telling->status());
+  const std::optional<HostMap> hosts = state->Hosts();
+  if (hosts.has_value()) state->area->set_fetches(state->FetchesOn(*hosts));
+  if (hosts.has_value() && hosts->hosts() == 1) {
+    state->impl->UseSharedMemory(std::move(state->area));
+    return true;
   }
-  state->area->set_fetches(state->able >= 2);
-  state->impl->UseSharedMemory(std::move(state->area));
-  return true;
+  if (!state->obstacle.empty()) {
+    Log(LogLevel::kInfo, "not all ranks share memory: ", state->obstacle);
+  }
+  state->impl->selector().CrossNetwork();
+  if (!hosts.has_value()) {
+    Log(LogLevel::kInfo, "who reaches whose memory says of no hosts which ranks they have");
+  } else if (hosts->is_hierarchy()) {
+    RZ_RETURN_IF_ERROR(state->UseHierarchy(*hosts));
+  } else {
+    state->impl->UseHosts(*hosts);
+  }
+  return false;
 }
 
 void Communicator::Impl::UseSharedMemory(std::unique_ptr<SharedArea> area) {
   shared_ = std::make_unique<SharedLink>(
       transport_, group_, options_.id, std::move(area), guard_->last(), options_.clock,
       [this](int64_t number, const absl::Status& result) { OnFinished(number, result); });
+  hosts_ = 1;
   guard_->UseSharedMemory(&shared_->exchange());
   executor_->LeaveChannel();
   selector_.ShareMemory();
@@ -143,6 +221,12 @@ absl::StatusOr<ShareOperation> Communicator::StartShareMemory() {
     return absl::FailedPreconditionError(
         absl::StrCat(impl_->group().DescribeSelf(),
                      ": memory is shared while no operation is under way; wait for them first"));
+  }
+  if (!BeginChoosingIds(impl_->transport())) {
+    return absl::FailedPreconditionError(
+        absl::StrCat(impl_->group().DescribeSelf(),
+                     ", sharing of memory: another split or sharing "
+                     "of this transport is under way; finish it first"));
   }
   auto state = std::make_unique<ShareOperation::State>(this, impl_.get());
   RZ_RETURN_IF_ERROR(state->Begin());

@@ -6,12 +6,10 @@
 //    may have the same id.
 // No id is claimed on the transport between vote and choice, since there is one split at a time.
 #include <algorithm>
-#include <set>
+#include <optional>
 #include <utility>
 
-#include "absl/base/thread_annotations.h"
 #include "absl/strings/str_cat.h"
-#include "absl/synchronization/mutex.h"
 #include "collectives/communicator_ids.h"
 #include "collectives/communicator_impl.h"
 #include "runtime/base/status_macros.h"
@@ -26,27 +24,6 @@ struct Vote {
   uint64_t next_id = 0;
 };
 constexpr int64_t kVoteWords = sizeof(Vote) / sizeof(int64_t);
-
-// Transports of this process on which a split is under way.
-struct Splits {
-  absl::Mutex mutex;
-  std::set<const Transport*> under_way ABSL_GUARDED_BY(mutex);
-};
-
-Splits& TheSplits() {
-  static Splits* const splits = new Splits;
-  return *splits;
-}
-
-bool BeginSplit(const Transport* transport) {
-  absl::MutexLock lock(&TheSplits().mutex);
-  return TheSplits().under_way.insert(transport).second;
-}
-
-void EndSplit(const Transport* transport) {
-  absl::MutexLock lock(&TheSplits().mutex);
-  TheSplits().under_way.erase(transport);
-}
 
 Vote MakeVote(const Transport* transport, int64_t colour, int64_t key) {
   const CommunicatorIdsInUse ids = CommunicatorIdsOf(transport);
@@ -65,7 +42,7 @@ struct SplitOperation::State {
       : parent(parent_impl),
         own(MakeVote(parent->transport(), colour, key)),
         votes(static_cast<size_t>(parent->group().size())) {}
-  ~State() { EndSplit(parent->transport()); }
+  ~State() { EndChoosingIds(parent->transport()); }
 
   std::vector<int> Members() const;
   absl::StatusOr<uint32_t> ChooseId(const std::vector<int>& members) const;
@@ -87,18 +64,14 @@ std::vector<int> SplitOperation::State::Members() const {
 }
 
 absl::StatusOr<uint32_t> SplitOperation::State::ChooseId(const std::vector<int>& members) const {
-  CommunicatorIdSet taken;
-  uint64_t next = 0;
+  CommunicatorIdsInUse ids;
   for (int member : members) {
     for (uint32_t word = 0; word < CommunicatorIdSet::kWords; ++word) {
-      taken.words[word] |= votes[member].taken[word];
+      ids.taken.words[word] |= votes[member].taken[word];
     }
-    next = std::max(next, votes[member].next_id);
+    ids.next = std::max(ids.next, static_cast<uint32_t>(votes[member].next_id));
   }
-  for (uint32_t i = 0; i <= kMaxCommunicatorId; ++i) {
-    const uint32_t id = static_cast<uint32_t>(next + i) % (kMaxCommunicatorId + 1);
-    if (!taken.Has(id)) return id;
-  }
+  if (const std::optional<uint32_t> id = FreeCommunicatorId(ids); id.has_value()) return *id;
   return absl::ResourceExhaustedError(
       absl::StrCat(parent->group().DescribeSelf(), ", split with colour ", own.colour, ": all ",
                    kMaxCommunicatorId + 1, " communicator ids are taken on the transports of its ",
@@ -140,10 +113,10 @@ absl::StatusOr<std::unique_ptr<Communicator>> SplitOperation::Finish() {
 }
 
 absl::StatusOr<SplitOperation> Communicator::StartSplit(int64_t colour, int64_t key) {
-  if (!BeginSplit(impl_->transport())) {
-    return absl::FailedPreconditionError(
-        absl::StrCat(impl_->group().DescribeSelf(),
-                     ", split: another split of this transport is under way; finish it first"));
+  if (!BeginChoosingIds(impl_->transport())) {
+    return absl::FailedPreconditionError(absl::StrCat(
+        impl_->group().DescribeSelf(),
+        ", split: another split or sharing of this transport is under way; finish it first"));
   }
   auto state = std::make_unique<SplitOperation::State>(impl_.get(), colour, key);
   RZ_ASSIGN_OR_RETURN(state->gathering,
@@ -156,8 +129,8 @@ absl::StatusOr<std::unique_ptr<Communicator>> Communicator::Split(int64_t colour
   RZ_ASSIGN_OR_RETURN(SplitOperation split, StartSplit(colour, key));
   RZ_RETURN_IF_ERROR(split.Wait());
   RZ_ASSIGN_OR_RETURN(std::unique_ptr<Communicator> part, split.Finish());
-  // Part of ranks that share memory shares it too.
-  if (part != nullptr && shares_memory()) RZ_RETURN_IF_ERROR(part->ShareMemory());
+  // Part of ranks of which some share memory shares it too.
+  if (part != nullptr && hosts() > 0) RZ_RETURN_IF_ERROR(part->ShareMemory());
   return part;
 }
 

@@ -49,6 +49,10 @@ void Communicator::Impl::SetLayouts(const Call& call, const AlgorithmTraits& tra
       traits.unsliced ? LaneLayout::kUnsliced : selector_.SliceElements(traits, call.dtype);
   plan.output_lanes.reset();
   if (traits.needs_shared_memory()) return SetSharedLayout(call, plan);
+  if (traits.needs_hosts() && traits.one_block) {
+    plan.lanes = LaneLayout(ChunkLayout(plan.count, 1, 0), slice);
+    return;
+  }
   if (call.collective == Collective::kBarrier) {  // one lane, whose signals carry no element
     plan.lanes = LaneLayout(ChunkLayout(1, 1, 0), 1);
   } else if (call.has_counts) {
@@ -103,11 +107,13 @@ absl::StatusOr<Plan> Communicator::Impl::MakePlan(const Call& call, Algorithm al
   plan.arithmetic.dtype = call.dtype;
   if (IsReduction(call.collective)) {
     RZ_ASSIGN_OR_RETURN(plan.arithmetic.kernel, GetReduceKernel(call.dtype, call.op));
-    if (call.op == ReduceOp::kAvg) plan.arithmetic.divisor = group_.size();
+    if (call.op == ReduceOp::kAvg) {
+      plan.arithmetic.divisor = call.divisor > 0 ? call.divisor : group_.size();
+    }
     plan.arithmetic.premul = call.options.premul;
   }
   SetLayouts(call, TraitsOf(call.collective, algorithm), plan);
-  if (algorithm == Algorithm::kShared) return plan;
+  if (algorithm == Algorithm::kShared || algorithm == Algorithm::kHierarchical) return plan;
   const Format partials = PartialsOf(algorithm, call.dtype, ModeOf(call.options));
   plan.schedule = schedules_.Get(call.collective, algorithm, partials, call.root);
   return plan;
@@ -144,6 +150,8 @@ int64_t Communicator::Impl::Begin(const Call& call, const Plan& plan,
   const int64_t number = guard_->last();
   if (plan.algorithm == Algorithm::kShared) {
     shared_->engine().Start(number, plan, call.send, call.recv);
+  } else if (plan.algorithm == Algorithm::kHierarchical) {
+    hierarchy_->Start(number, plan, ModeOf(call.options), call.send, call.recv);
   } else {
     executor_->Start(number, plan, call.send, call.recv, fingerprint);
   }

@@ -333,9 +333,9 @@ void ControlChannel::SetVerdict(const absl::Status& verdict) {
   listener_->OnVerdict();
 }
 
-absl::Status ControlChannel::failure() const {
+absl::Status ControlChannel::FailureBefore(int64_t number) const {
   for (const Link& link : links_) {
-    if (link.failure.ok() || link.heard >= last_ - 1) continue;
+    if (link.failure.ok() || link.heard >= number - 1) continue;
     return absl::Status(link.failure.code(),
                         absl::StrCat("rank ", group_.rank().value(), ", operation ", link.heard + 1,
                                      ": rank ", link.peer.value(), " has not made this call: ",

@@ -87,7 +87,9 @@ class ControlChannel final : public CompletionSink {
   bool verdict_is_out() const { return verdict_sends_ == 0; }
 
   // OK, or why a neighbour's descriptor of a call before the last one will never come.
-  absl::Status failure() const;
+  absl::Status failure() const { return FailureBefore(last_); }
+  // Likewise of the last one: where no transfer of it tells.
+  absl::Status FailureOfLast() const { return FailureBefore(last_ + 1); }
 
   // A neighbour is gone: this rank will never catch up.
   bool lost_a_neighbour() const;
@@ -147,6 +149,7 @@ class ControlChannel final : public CompletionSink {
   // Place of a call in tables that hold the last `window_` calls.
   size_t Index(int64_t number) const { return static_cast<size_t>(number) & (window_ - 1); }
   bool MayEndAlone(int64_t number) const;
+  absl::Status FailureBefore(int64_t number) const;
 
   // Doubles the tables while the oldest call that is still needed is in the way of the next one.
   void MakeRoom();

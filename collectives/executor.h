@@ -19,6 +19,7 @@
 #include <deque>
 #include <functional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/base/thread_annotations.h"
@@ -61,6 +62,9 @@ class Executor final : public CompletionSink {
     channel_ = nullptr;
     owner_judges_ = true;
   }
+
+  // elsewhere[r]: rank r is on another host; for the counters.
+  void set_elsewhere(std::vector<bool> elsewhere) { elsewhere_ = std::move(elsewhere); }
 
   // Starts operation `number` (greater than all before). The executor has not failed. Schedule and
   // buffers stay until the operation is done; the plan's offsets need not. `fingerprint` is that of
@@ -181,7 +185,7 @@ class Executor final : public CompletionSink {
   void OnTrouble(const absl::Status& status);
   void RunLocalSteps(const LaneSlot& slot);
 
-  void CountPayload(Collective collective, size_t bytes);
+  void CountPayload(Collective collective, int32_t peer, size_t bytes);
   absl::Status InContext(const LaneSlot& slot, size_t transfer_index,
                          const absl::Status& status) const;
   std::string DescribeTransfer(const LaneSlot& slot, size_t transfer_index) const;
@@ -210,6 +214,7 @@ class Executor final : public CompletionSink {
 
   FinishedCallback on_finished_;
   WireCounters counters_;
+  std::vector<bool> elsewhere_;  // empty: not known
   absl::Status failure_;
   absl::Status transfer_failure_;  // the first one, acted on by Poll or the owner
   std::vector<int64_t> failed_operations_;

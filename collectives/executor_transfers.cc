@@ -56,7 +56,7 @@ absl::Status Executor::PostTransfer(int slot_index, size_t transfer_index) {
     if (state.awaits_call) awaiting_.push_back(slot_index);
     return absl::OkStatus();
   }
-  CountPayload(plan.collective, memory.size());
+  CountPayload(plan.collective, transfer.peer, memory.size());
   if (SendWithCall(slot, transfer, memory)) return absl::OkStatus();
   const Tag tag = LaneTag(communicator_id_, operation.number, slot.lane, operation.fingerprint);
   RZ_RETURN_IF_ERROR(transport_->PostSend(group_.ToTransport(Rank(transfer.peer)), tag, memory,
@@ -200,8 +200,11 @@ void Executor::RunLocalSteps(const LaneSlot& slot) {
   }
 }
 
-void Executor::CountPayload(Collective collective, size_t bytes) {
+void Executor::CountPayload(Collective collective, int32_t peer, size_t bytes) {
   counters_.Of(collective) += static_cast<int64_t>(bytes);
+  if (!elsewhere_.empty() && elsewhere_[static_cast<size_t>(peer)]) {
+    counters_.between_hosts += static_cast<int64_t>(bytes);
+  }
 }
 
 }  // namespace rz

@@ -26,7 +26,7 @@ inline constexpr uint32_t kMaxCommunicatorId = 255;
 inline constexpr int64_t kLargeCallBytes = int64_t{64} << 20;
 
 // Scratch of a lane, as a multiple of slice_bytes: lanes of algorithms that need more slots are cut
-// finer.
+// finer. A slice of a hierarchy carries slice_bytes for each rank, and as many at most.
 inline constexpr int64_t kScratchSlices = 16;
 
 // Algorithms that cannot be cut into slices carry nothing for which a lane needs more scratch.

@@ -68,6 +68,9 @@ absl::StatusOr<int64_t> PointToPoint::Start(bool is_send, void* buffer, int64_t 
   if (is_send) {
     payload_bytes_ += static_cast<int64_t>(bytes);
     header_bytes_ += sizeof(Header);
+    if (!elsewhere_.empty() && elsewhere_[static_cast<size_t>(peer.value())]) {
+      bytes_between_hosts_ += static_cast<int64_t>(bytes);
+    }
   }
   return message.number;
 }

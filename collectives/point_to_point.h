@@ -14,6 +14,7 @@
 #include <cstdint>
 #include <deque>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -28,6 +29,9 @@ namespace rz {
 class PointToPoint final : public CompletionSink {
  public:
   PointToPoint(Transport* transport, Group group, uint32_t communicator_id);
+
+  // elsewhere[r]: rank r is on another host; for the counters.
+  void set_elsewhere(std::vector<bool> elsewhere) { elsewhere_ = std::move(elsewhere); }
 
   // Starts a message; its number among those of this rank. The arguments have been checked.
   //   the transport's refusal of a post, after which failure() is set
@@ -56,6 +60,8 @@ class PointToPoint final : public CompletionSink {
 
   int64_t payload_bytes() const { return payload_bytes_; }
   int64_t header_bytes() const { return header_bytes_; }
+  // Of the payload, to ranks of other hosts.
+  int64_t bytes_between_hosts() const { return bytes_between_hosts_; }
 
   void OnComplete(uint64_t token, const absl::Status& status, size_t bytes) override;
 
@@ -103,6 +109,8 @@ class PointToPoint final : public CompletionSink {
   int64_t next_number_ = 0;
   int64_t payload_bytes_ = 0;
   int64_t header_bytes_ = 0;
+  int64_t bytes_between_hosts_ = 0;
+  std::vector<bool> elsewhere_;  // empty: not known
   absl::Status failure_;
   std::vector<int64_t> failed_;
 };

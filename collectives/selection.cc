@@ -59,6 +59,10 @@ Algorithm Explanation::algorithm() const {
 int64_t Selector::SliceElements(const AlgorithmTraits& traits, DType dtype) const {
   const auto size = static_cast<int64_t>(SizeOf(dtype));
   const int64_t slice = static_cast<int64_t>(slice_bytes_) / size;
+  if (traits.needs_hosts()) {
+    const int64_t whole = slice * std::min<int64_t>(world_, kScratchSlices);
+    return std::max<int64_t>(1, traits.one_block ? whole : whole / world_);
+  }
   const int64_t shared_by =
       std::max<int64_t>(1, SlotsOf(traits.footprint, world_) / kScratchSlices);
   return std::max<int64_t>(1, slice / shared_by);
@@ -81,6 +85,7 @@ absl::Duration Selector::Predict(const AlgorithmTraits& traits, const Request& r
   if (traits.needs_shared_memory()) {
     return PredictSharedTime(request.collective, world_, block * size);
   }
+  if (traits.needs_hosts()) return PredictStages(traits, request);
   const Format partials = PartialsOf(traits.algorithm, request.dtype, request.mode);
   CostShape shape;
   shape.block_bytes = block * size;
@@ -95,6 +100,50 @@ absl::Duration Selector::Predict(const AlgorithmTraits& traits, const Request& r
   return PredictTime(traits.cost(world_, partials), shape, ConstantsOf(link_));
 }
 
+// A slice takes its three stages in turn; of several, those within hosts lie beside the others'
+// between hosts. A host has one way out, which its columns share: so a column's time is reckoned
+// as if it carried the whole slice.
+absl::Duration Selector::PredictStages(const AlgorithmTraits& traits,
+                                       const Request& request) const {
+  if (column_ == nullptr) return absl::InfiniteDuration();
+  const auto size = static_cast<int64_t>(SizeOf(request.dtype));
+  const int64_t slice = SliceElements(traits, request.dtype) * (traits.one_block ? 1 : world_);
+  const int64_t total =
+      request.collective == Collective::kBarrier ? 0 : std::max<int64_t>(request.count, 1);
+  const int64_t in_slice = std::min(slice, total);
+  const int64_t part = DivideUp(in_slice, hosts_.smallest) * size;
+  const auto within = [this](Collective collective, int64_t block_bytes) {
+    return PredictSharedTime(collective, hosts_.largest, block_bytes);
+  };
+  absl::Duration local;
+  switch (request.collective) {
+    case Collective::kBarrier:
+      local = 2 * within(Collective::kBarrier, 0);
+      break;
+    case Collective::kBroadcast:
+      local =
+          within(Collective::kBroadcast, in_slice * size) + within(Collective::kAllGather, part);
+      break;
+    case Collective::kAllGather:
+      local = within(Collective::kAllGather, DivideUp(in_slice, world_) * size) +
+              within(Collective::kAllGather, part);
+      break;
+    default:
+      local = within(Collective::kReduceScatter, part) + within(Collective::kAllGather, part);
+  }
+  Request crossing = request;
+  crossing.count = in_slice;
+  crossing.tile_chunk = 0;
+  crossing.has_counts = false;
+  const absl::Duration across = column_->PredictLeast(crossing);
+  const int64_t further = total == 0 ? 0 : DivideUp(total, slice) - 1;
+  return local + across + further * std::max(local, across);
+}
+
+absl::Duration Selector::PredictLeast(const Request& request) const {
+  return Predict(Cheapest(request), request);
+}
+
 void Selector::ShareMemory() {
   shares_memory_ = true;
   remembered_ = {};
@@ -105,12 +154,23 @@ void Selector::CrossNetwork() {
   remembered_ = {};
 }
 
+void Selector::UseHosts(const HostCounts& hosts) {
+  hosts_ = hosts;
+  if (hosts.hosts < 2 || hosts.largest < 2) return;
+  column_ = std::make_unique<const Selector>(hosts.hosts, slice_bytes_, LinkKind::kNetwork,
+                                             WantedAlgorithms{});
+}
+
 std::string_view Selector::WhyNot(const AlgorithmTraits& traits, const Request& request) const {
   if (traits.needs_shared_memory()) {
     if (!shares_memory_) return "the ranks do not share memory";
     if (request.collective == Collective::kAllToAll && request.has_counts) {
       return "each rank has counts of its own";
     }
+  }
+  if (traits.needs_hosts() && column_ == nullptr) {
+    if (shares_memory_) return "all ranks are on one host";
+    return hosts_.hosts == 0 ? "it is not known which ranks share a host" : "no host has two ranks";
   }
   if (traits.equal_blocks && request.has_counts) {
     return "it needs blocks of one length, and a v variant has any";
@@ -139,6 +199,9 @@ std::string_view Selector::WhyNotChosen(const AlgorithmTraits& traits,
   if (traits.footprint == Footprint::kWorldSquared && request.tile_chunk > 0) {
     return "it sends more than the least bytes, and a call in tiles is about bytes";
   }
+  if (traits.needs_hosts() && request.tile_chunk > 0) {
+    return "its ranks send different numbers of bytes, and a call in tiles is about bytes";
+  }
   if (traits.unsliced && link_ == LinkKind::kNetwork &&
       BlockElements(traits, request) > SliceElements(traits, request.dtype)) {
     return "it cannot be cut into slices, and a network carries large messages slowly";
@@ -148,7 +211,9 @@ std::string_view Selector::WhyNotChosen(const AlgorithmTraits& traits,
 
 absl::StatusOr<Algorithm> Selector::Choose(const Request& request) const {
   const std::optional<Algorithm>& wanted = wanted_[static_cast<size_t>(request.collective)];
-  if (wanted.has_value() && !(finding_out_ && *wanted == Algorithm::kShared)) {
+  const bool not_yet =
+      finding_out_ && (wanted == Algorithm::kShared || wanted == Algorithm::kHierarchical);
+  if (wanted.has_value() && !not_yet) {
     const AlgorithmTraits& traits = TraitsOf(request.collective, *wanted);
     RZ_RETURN_IF_ERROR(CheckMode(traits, request.mode));
     const std::string_view why_not = WhyNot(traits, request);
@@ -174,29 +239,38 @@ const AlgorithmTraits& Selector::Cheapest(const Request& request) const {
   if (WhyNot(shared, request).empty()) return shared;
   const AlgorithmTraits* best = nullptr;
   absl::Duration least;
-  for (const AlgorithmTraits& traits : AllAlgorithms()) {
-    if (traits.collective != request.collective || !WhyNotChosen(traits, request).empty()) {
-      continue;
-    }
+  const auto consider = [&](const AlgorithmTraits& traits) {
+    if (!WhyNotChosen(traits, request).empty()) return;
     const absl::Duration predicted = Predict(traits, request);
-    if (best != nullptr && predicted >= least) continue;
+    if (best != nullptr && predicted >= least) return;
     best = &traits;
     least = predicted;
+  };
+  for (const AlgorithmTraits& traits : AllAlgorithms()) {
+    if (traits.collective == request.collective) consider(traits);
+  }
+  if (const auto* const hierarchical = HierarchicalTraitsOf(request.collective);
+      hierarchical != nullptr) {
+    consider(*hierarchical);
   }
   return *best;
 }
 
 absl::StatusOr<Carriage> Selector::CarriageOf(Collective collective, DType dtype,
                                               NumericMode mode) const {
+  const int64_t count = kLargeCallBytes / static_cast<int64_t>(SizeOf(dtype));
   const Request request = {.collective = collective,
                            .dtype = dtype,
-                           .count = kLargeCallBytes / static_cast<int64_t>(SizeOf(dtype)),
+                           .count = count,
+                           .tile_chunk = DivideUp(count, world_),
                            .mode = mode};
   RZ_ASSIGN_OR_RETURN(const Explanation explained, Explain(request));
   const Algorithm algorithm = explained.algorithm();
   Carriage carriage;
   carriage.text = std::string(NameOf(algorithm));
-  carriage.least_bytes = algorithm != Algorithm::kBruck && algorithm != Algorithm::kDirect;
+  const bool sends_inputs_to_all = IsReduction(collective) && (algorithm == Algorithm::kBruck ||
+                                                               algorithm == Algorithm::kDirect);
+  carriage.least_bytes = !sends_inputs_to_all && algorithm != Algorithm::kHierarchical;
   if (algorithm != Algorithm::kShared) carriage.wire = dtype;
   if (!IsReduction(collective)) {
     if (explained.candidates.size() > 1) {
@@ -238,6 +312,11 @@ absl::StatusOr<Explanation> Selector::Explain(const Request& request) const {
     explanation.candidates.push_back(
         Consider(TraitsOf(request.collective, Algorithm::kShared), request));
     explanation.candidates.back().chosen = chosen == Algorithm::kShared;
+  }
+  if (const auto* const hierarchical = HierarchicalTraitsOf(request.collective);
+      hierarchical != nullptr && hosts_.hosts > 0) {
+    explanation.candidates.push_back(Consider(*hierarchical, request));
+    explanation.candidates.back().chosen = chosen == Algorithm::kHierarchical;
   }
   std::stable_sort(explanation.candidates.begin(), explanation.candidates.end(), Cheaper);
   explanation.reason = wanted                         ? "as asked for"

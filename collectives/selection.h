@@ -6,6 +6,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -78,6 +79,14 @@ class Selector {
   // The ranks have found that they do not: their messages cross a network.
   void CrossNetwork();
 
+  // Beside that: how many hosts there are, and the ranks of the smallest and of the largest.
+  struct HostCounts {
+    int hosts = 0;  // 0: not known
+    int smallest = 0;
+    int largest = 0;
+  };
+  void UseHosts(const HostCounts& hosts);
+
   // While the ranks find out whether they share memory, what asks for it is left to us.
   void set_finding_out(bool finding_out) { finding_out_ = finding_out; }
 
@@ -89,8 +98,8 @@ class Selector {
   //   InvalidArgument  as Choose
   absl::StatusOr<Explanation> Explain(const Request& request) const;
 
-  // The choice for a large call, in text "pairwise (bfloat16 inputs, float32 sums; least predicted
-  // time over shared memory)".
+  // The choice for a large call in tiles, in text "pairwise (bfloat16 inputs, float32 sums; least
+  // predicted time over shared memory)".
   //   InvalidArgument  as Choose
   absl::StatusOr<Carriage> CarriageOf(Collective collective, DType dtype, NumericMode mode) const;
 
@@ -102,6 +111,10 @@ class Selector {
   std::string_view WhyNot(const AlgorithmTraits& traits, const Request& request) const;
   std::string_view WhyNotChosen(const AlgorithmTraits& traits, const Request& request) const;
   absl::Duration Predict(const AlgorithmTraits& traits, const Request& request) const;
+  // Of kHierarchical.
+  absl::Duration PredictStages(const AlgorithmTraits& traits, const Request& request) const;
+  // Of the cheapest that may be chosen.
+  absl::Duration PredictLeast(const Request& request) const;
   int64_t BlockElements(const AlgorithmTraits& traits, const Request& request) const;
 
   struct Remembered {
@@ -119,6 +132,8 @@ class Selector {
   WantedAlgorithms wanted_;
   bool shares_memory_ = false;
   bool finding_out_ = false;
+  HostCounts hosts_;
+  std::unique_ptr<const Selector> column_;  // how a column would choose; null: there is none
   mutable std::array<Remembered, kRemembered> remembered_;
   mutable size_t next_to_forget_ = 0;
 };

@@ -30,27 +30,35 @@ absl::StatusOr<std::unique_ptr<SharedArea>> SharedArea::Allocate(Transport* tran
 }
 
 absl::Status SharedArea::Map(absl::Span<const std::string> keys) {
+  absl::Status first;
   for (int r = 0; r < world(); ++r) {
     if (r == rank()) continue;
     auto region = transport_->MapShared(group_.ToTransport(Rank(r)), keys[static_cast<size_t>(r)]);
     if (!region.ok()) {
-      return absl::Status(region.status().code(),
-                          absl::StrCat(group_.Describe(Rank(r)), ": ", region.status().message()));
+      first.Update(absl::Status(region.status().code(), absl::StrCat(group_.Describe(Rank(r)), ": ",
+                                                                     region.status().message())));
+    } else if ((*region)->bytes().size() != own_->bytes().size()) {
+      first.Update(absl::UnavailableError(
+          absl::StrCat(group_.Describe(Rank(r)), " shares ", (*region)->bytes().size(),
+                       " bytes, this rank ", own_->bytes().size())));
+    } else {
+      bases_[static_cast<size_t>(r)] = (*region)->bytes().data();
+      peers_.push_back(*std::move(region));
     }
-    if ((*region)->bytes().size() != own_->bytes().size()) {
-      return absl::UnavailableError(absl::StrCat(group_.Describe(Rank(r)), " shares ",
-                                                 (*region)->bytes().size(), " bytes, this rank ",
-                                                 own_->bytes().size()));
-    }
-    bases_[static_cast<size_t>(r)] = (*region)->bytes().data();
-    peers_.push_back(*std::move(region));
   }
-  return absl::OkStatus();
+  return first;
+}
+
+void SharedArea::Narrow(Group group, absl::Span<const int> members) {
+  std::vector<std::byte*> bases;
+  for (int member : members) bases.push_back(bases_[static_cast<size_t>(member)]);
+  bases_ = std::move(bases);
+  group_ = std::move(group);
 }
 
 bool SharedArea::CanFetch() const {
   for (int r = 0; r < world(); ++r) {
-    if (r == rank()) continue;
+    if (r == rank() || !reaches(r)) continue;
     const SharedHeader& theirs = Header(r);
     const int64_t process = theirs.process.value.load(std::memory_order_acquire);
     const auto header =

@@ -80,11 +80,16 @@ class SharedArea {
   // By which others map this rank's region.
   const std::string& key() const { return own_->key(); }
 
-  // Maps everybody's; keys[r] is rank r's.
-  //   Unavailable  a rank's memory cannot be reached from here; the message names it
+  // Maps all that can be; keys[r] is rank r's.
+  //   Unavailable  a rank's memory cannot be reached from here; the message names the first
   absl::Status Map(absl::Span<const std::string> keys);
+  bool reaches(int rank) const { return bases_[static_cast<size_t>(rank)] != nullptr; }
 
-  // The system lets this process copy from the memory of all others. Once mapped.
+  // From here on the area is of some of its ranks alone, all of them reached: members[r] is the
+  // rank so far of rank r of `group`.
+  void Narrow(Group group, absl::Span<const int> members);
+
+  // The system lets this process copy from the memory of all that are reached. Once mapped.
   bool CanFetch() const;
   // What all ranks have agreed on.
   bool fetches() const { return fetches_; }
@@ -115,7 +120,7 @@ class SharedArea {
   std::byte* Slot(int rank, int64_t index) const;
 
   Transport* const transport_;
-  const Group group_;
+  Group group_;
   const size_t slot_bytes_;
   bool fetches_ = false;
   std::unique_ptr<SharedMemory> own_;

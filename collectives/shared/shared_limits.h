@@ -51,6 +51,8 @@ inline constexpr int kBriefPollsWhereCoresAreFew = 2;
 inline constexpr int kSpins = 2000;
 inline constexpr int kSpinsWhereCoresAreFew = 1;
 inline constexpr int kYields = 200;
+// Where it may be a rank of another host that is waited for, the spins; then it sleeps.
+inline constexpr int kSpinsOnSeveralHosts = 20;
 
 // A sleeper looks up this often: a doorbell may be lost with a peer.
 inline constexpr absl::Duration kLongestSleep = absl::Milliseconds(100);

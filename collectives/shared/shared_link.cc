@@ -28,6 +28,7 @@ SharedLink::SharedLink(Transport* transport, const Group& group, uint32_t commun
                        std::unique_ptr<SharedArea> area, int64_t last, const Clock* clock,
                        SharedEngine::FinishedCallback on_finished)
     : transport_(transport),
+      group_(group),
       clock_(clock),
       area_(std::move(area)),
       exchange_(area_.get(), last),
@@ -56,18 +57,20 @@ absl::Status SharedLink::trouble() const {
   const int rank = engine_.idle() ? exchange_.FirstLate() : engine_.WaitsFor();
   if (rank < 0 || tripwire_.LossOf(rank).ok()) return absl::OkStatus();
   const absl::Status& loss = tripwire_.LossOf(rank);
-  return absl::Status(
-      loss.code(),
-      absl::StrCat("rank ", rank, " is needed and gone: ", absl::string_view(loss.message())));
+  return absl::Status(loss.code(),
+                      absl::StrCat(group_.Describe(Rank(rank)),
+                                   " is needed and gone: ", absl::string_view(loss.message())));
 }
 
-void SharedLink::Wait(Deadline deadline) {
+void SharedLink::Wait(Deadline deadline, bool patient) {
   ++waits_;
-  if (waits_ <= spins_) {
+  const int spins = patient ? kSpinsOnSeveralHosts : spins_;
+  const int yields = patient ? 0 : kYields;
+  if (waits_ <= spins) {
     PauseCore();
     return;
   }
-  if (waits_ <= spins_ + kYields) {
+  if (waits_ <= spins + yields) {
     sched_yield();
     return;
   }

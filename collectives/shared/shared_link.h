@@ -39,8 +39,9 @@ class SharedLink {
   absl::Status trouble() const;
 
   // Waits until Poll may have something to do, or `deadline` has passed: spins briefly, then gives
-  // the core away, then sleeps. Called again and again while Poll moves nothing.
-  void Wait(Deadline deadline);
+  // the core away, then sleeps. Called again and again while Poll moves nothing. `patient`: soon
+  // sleeps, since what is awaited may have to come over a network.
+  void Wait(Deadline deadline, bool patient = false);
 
   // Polls of a call before its caller looks at the clock and waits.
   int brief_polls() const { return brief_polls_; }
@@ -51,6 +52,7 @@ class SharedLink {
 
  private:
   Transport* const transport_;
+  const Group group_;
   const Clock* const clock_;
   const std::unique_ptr<SharedArea> area_;
   SharedExchange exchange_;

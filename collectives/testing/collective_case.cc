@@ -8,6 +8,7 @@
 #include "absl/strings/str_join.h"
 #include "collectives/algorithm.h"
 #include "collectives/chunk_layout.h"
+#include "collectives/hierarchy/host_map.h"
 #include "collectives/kernels/convert.h"
 #include "collectives/selection.h"
 #include "runtime/base/status_macros.h"
@@ -135,8 +136,8 @@ Request RequestOf(const CollectiveCase& call) {
 }
 
 Sums SumsOf(const CollectiveCase& call, int world, const CommunicatorOptions& options,
-            bool shares_memory) {
-  const Algorithm algorithm = AlgorithmOf(call, world, options, shares_memory);
+            const Sharing& sharing) {
+  const Algorithm algorithm = AlgorithmOf(call, world, options, sharing);
   const bool ring = algorithm == Algorithm::kRing || algorithm == Algorithm::kRingWire;
   if (!TraitsOf(call.collective, algorithm).canonical && !ring) return Sums::kAnyOrder;
   const bool rounds = PartialsOf(algorithm, call.dtype, call.mode) == Format::kWire;
@@ -211,8 +212,8 @@ struct Transaction {
 };
 
 Transaction Reduction(const CollectiveCase& call, int world, const CommunicatorOptions& options,
-                      bool shares_memory) {
-  const Sums sums = SumsOf(call, world, options, shares_memory);
+                      const Sharing& sharing) {
+  const Sums sums = SumsOf(call, world, options, sharing);
   const Rounding rounding = sums == Sums::kEveryHop ? Rounding::kEveryHop : Rounding::kOnce;
   const int64_t count = call.has_counts ? RequestOf(call).count : call.count;
   const ChunkLayout layout(count, world, call.tile_chunk);
@@ -327,10 +328,15 @@ JobCase DrawJobCase(uint64_t seed, int world, int64_t largest_count) {
 }
 
 Algorithm AlgorithmOf(const CollectiveCase& call, int world, const CommunicatorOptions& options,
-                      bool shares_memory) {
+                      const Sharing& sharing) {
   Selector selector(world, options.slice_bytes, options.link,
                     *ParseAlgorithms(options.algorithms, options.numeric_mode));
-  if (shares_memory) selector.ShareMemory();
+  if (sharing.by_all) selector.ShareMemory();
+  if (!sharing.hosts.empty()) {
+    const HostMap hosts(sharing.hosts);
+    selector.CrossNetwork();
+    selector.UseHosts({hosts.hosts(), hosts.columns(), hosts.largest_host()});
+  }
   return *selector.Choose(RequestOf(call));
 }
 
@@ -443,10 +449,10 @@ std::string RankCall::Check() const {
 
 std::vector<std::unique_ptr<RankCall>> MakeRankCalls(const CollectiveCase& call, int world,
                                                      const CommunicatorOptions& options,
-                                                     bool shares_memory) {
+                                                     const Sharing& sharing) {
   Transaction transaction;
   if (IsReduction(call.collective)) {
-    transaction = Reduction(call, world, options, shares_memory);
+    transaction = Reduction(call, world, options, sharing);
   } else if (call.collective == Collective::kAllToAll) {
     transaction = Exchange(call, world);
   } else if (call.collective == Collective::kBarrier) {

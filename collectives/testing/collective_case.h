@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -49,9 +50,18 @@ struct JobCase {
 // `largest_count`: of elements, about.
 JobCase DrawJobCase(uint64_t seed, int world, int64_t largest_count);
 
+// How ranks share memory: not at all, all of them, or those with one number in `hosts`.
+struct Sharing {
+  Sharing(bool shares_memory = false) : by_all(shares_memory) {}
+  explicit Sharing(std::vector<int> host_of_rank) : hosts(std::move(host_of_rank)) {}
+
+  bool by_all = false;
+  std::vector<int> hosts;
+};
+
 // What carries the call between communicators with these options.
 Algorithm AlgorithmOf(const CollectiveCase& call, int world, const CommunicatorOptions& options,
-                      bool shares_memory = false);
+                      const Sharing& sharing = {});
 
 // One rank's part: memory with guards around it, where its buffers lie, what must be there at the
 // end.
@@ -90,7 +100,7 @@ class RankCall {
 // gives the same bits. `call` outlives the result. Ranks that share memory choose otherwise.
 std::vector<std::unique_ptr<RankCall>> MakeRankCalls(const CollectiveCase& call, int world,
                                                      const CommunicatorOptions& options,
-                                                     bool shares_memory = false);
+                                                     const Sharing& sharing = {});
 
 }  // namespace rz::testing
 
