@@ -17,12 +17,13 @@ int64_t BytesOnWire(const Carriage& route) {
 absl::StatusOr<WirePlan> PlanWire(ZeroStage stage, int world, int64_t padded_elements, DType dtype,
                                   const WireRoutes& routes) {
   const int64_t others = world - 1;
-  if (others > 0 && !routes.reduce.least_bytes) {
-    return absl::UnimplementedError(absl::StrCat(
-        "no closed formula for the bytes of the algorithm '", routes.reduce.text, "'"));
+  const bool ddp = stage == ZeroStage::kDdp;
+  for (const Carriage* route : {&routes.reduce, &routes.gather}) {
+    if (others == 0 || route->least_bytes || (ddp && route == &routes.gather)) continue;
+    return absl::UnimplementedError(
+        absl::StrCat("no closed formula for the bytes of the algorithm '", route->text, "'"));
   }
   const int64_t chunk = padded_elements / world;
-  const bool ddp = stage == ZeroStage::kDdp;
   // What is reduced is spread in the working dtype.
   const int64_t gather_size =
       ddp ? (routes.reduce.wire.has_value() ? SizeOf(dtype) : 0) : BytesOnWire(routes.gather);

@@ -34,7 +34,7 @@ struct WireRoutes {
   Carriage control;
 };
 
-//   Unimplemented  a reduction that has no closed formula here; the message names it
+//   Unimplemented  a reduction or gathering that has no closed formula here; the message names it
 absl::StatusOr<WirePlan> PlanWire(ZeroStage stage, int world, int64_t padded_elements, DType dtype,
                                   const WireRoutes& routes);
 

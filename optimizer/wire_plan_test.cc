@@ -1,6 +1,7 @@
 #include "optimizer/wire_plan.h"
 
 #include <optional>
+#include <utility>
 
 #include "gmock/gmock.h"
 #include "runtime/base/status_matchers.h"
@@ -55,6 +56,11 @@ TEST(WirePlanTest, AnAlgorithmWithoutAFormulaIsNamed) {
   routes.reduce.text = "telepathy";
   EXPECT_THAT(PlanWire(ZeroStage::kOne, 4, 1024, DType::kFloat32, routes),
               StatusIs(absl::StatusCode::kUnimplemented, HasSubstr("telepathy")));
+  std::swap(routes.reduce, routes.gather);
+  EXPECT_THAT(PlanWire(ZeroStage::kOne, 4, 1024, DType::kFloat32, routes),
+              StatusIs(absl::StatusCode::kUnimplemented, HasSubstr("telepathy")));
+  // It gathers nothing.
+  EXPECT_OK(PlanWire(ZeroStage::kDdp, 4, 1024, DType::kFloat32, routes));
 }
 
 }  // namespace
