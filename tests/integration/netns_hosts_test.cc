@@ -219,6 +219,28 @@ TEST_F(NetnsHostsTest, TwoRanksHereAndThreeThereTrainTheWeightsOfOneHost) {
                                 Not(HasSubstr("the ranks share memory"))));
 }
 
+// Of what each call sends to another host, the formula is in hierarchy_test; here ranks are
+// processes, and each of two hosts has to send half of what is reduced, or gathered, out of every
+// call: one checked, one warm, two timed, out of place and in place.
+TEST_F(NetnsHostsTest, TwoRanksHereAndThreeThereWorkWithinTheirHosts) {
+  constexpr int64_t kBytes = 4 << 20;
+  const std::string bench = BenchCommand(
+      "all_reduce all_gather reduce_scatter broadcast reduce -b 4M -e 4M "
+      "--numeric fast --algo "
+      "all_reduce:hierarchical,all_gather:hierarchical,reduce_scatter:hierarchical,"
+      "broadcast:hierarchical,reduce:hierarchical");
+  const Ending ending = RunOnHosts({"2"}, absl::StrCat(Meet(5), Ranks("2 + NETNS_HOST", bench)));
+  EXPECT_EQ(ending.exit_code, 0) << ending.err;
+  EXPECT_THAT(ending.out,
+              AllOf(HasSubstr("memory shared within each of 2 hosts"), Not(HasSubstr("FAILED"))));
+  const std::vector<std::string> left =
+      LinesAfter(ending.out, "[host 0] # Bytes that left a host : ");
+  ASSERT_THAT(left, SizeIs(1)) << ending.out;
+  int64_t bytes = 0;
+  ASSERT_TRUE(absl::SimpleAtoi(std::string(left[0].substr(0, left[0].find(' '))), &bytes));
+  EXPECT_GT(bytes, 8 * kBytes);
+}
+
 TEST_F(NetnsHostsTest, HostsOfOneNameShareNoMemory) {
   const Ending ending = RunOnHosts({"2"}, absl::StrCat("hostname twin\n", Meet(2), "exec ",
                                                        BenchCommand("all -b 0 -e 1M -f 32")));

@@ -100,6 +100,13 @@ std::string BuffersInWords(const BenchConfig& config, bool all_shared) {
   return all_shared ? "registered" : "registered, but private: the ranks cannot share them";
 }
 
+std::string SharingInWords(const Communicator& communicator) {
+  if (communicator.shares_memory()) return "shared by all ranks";
+  const int hosts = communicator.hosts();
+  const bool by_some = hosts > 1 && hosts < communicator.world_size();
+  return by_some ? absl::StrCat("shared within each of ", hosts, " hosts") : "not shared";
+}
+
 // The lines between a table's first and its columns.
 std::vector<std::string> Preface(const BenchConfig& config, const Ranks& ranks,
                                  const std::vector<std::string>& rank_lines, bool all_shared) {
@@ -120,7 +127,7 @@ std::vector<std::string> Preface(const BenchConfig& config, const Ranks& ranks,
                    ", buffers ", BuffersInWords(config, all_shared),
                    plan.sampling == Sampling::kFresh ? ", inputs rewritten before each call" : ""),
       absl::StrCat("# transport ", ranks.job->transport()->Description(), ", memory ",
-                   ranks.communicator->shares_memory() ? "shared by all ranks" : "not shared"),
+                   SharingInWords(*ranks.communicator)),
       "#", "# Using devices"};
   lines.insert(lines.end(), rank_lines.begin(), rank_lines.end());
   if (ranks.exchange->world_size() == 1) {
@@ -180,6 +187,18 @@ absl::Status PrintMemory(const Ranks& ranks, bool first) {
   return absl::OkStatus();
 }
 
+// Of all calls, those that warm up and that are checked too.
+absl::Status CountBetweenHosts(const Ranks& ranks, RunDescription& description) {
+  if (ranks.communicator->hosts() < 2) return absl::OkStatus();
+  RZ_ASSIGN_OR_RETURN(description.bytes_between_hosts,
+                      ranks.exchange->Sum(ranks.communicator->wire_counters().between_hosts));
+  if (ranks.exchange->rank() == 0) {
+    PrintLine(absl::StrFormat("# Bytes that left a host : %d (all calls of all %d hosts)",
+                              *description.bytes_between_hosts, ranks.communicator->hosts()));
+  }
+  return absl::OkStatus();
+}
+
 std::string TimeOfDay() {
   return absl::FormatTime("%Y-%m-%d %H:%M:%S", absl::Now(), absl::LocalTimeZone());
 }
@@ -229,6 +248,7 @@ absl::StatusOr<int64_t> RunSweep(const BenchConfig& config, const Ranks& ranks, 
   RZ_ASSIGN_OR_RETURN(const int64_t private_ranks, ranks.exchange->Sum(memory.is_shared() ? 0 : 1));
   RZ_RETURN_IF_ERROR(run.Run(Preface(config, ranks, description.ranks, private_ranks == 0)));
   description.end_time = TimeOfDay();
+  RZ_RETURN_IF_ERROR(CountBetweenHosts(ranks, description));
   if (config.report_memory) RZ_RETURN_IF_ERROR(PrintMemory(ranks, first));
   if (first) RZ_RETURN_IF_ERROR(WriteFiles(config, description, run.rows()));
   return run.wrong();

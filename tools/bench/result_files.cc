@@ -105,7 +105,11 @@ std::string ToJson(const RunDescription& run, const std::vector<ResultRow>& rows
       ",\n  \"algorithm\": ", QuoteJson(run.algorithm), ",\n  \"results\": [\n",
       absl::StrJoin(lines, ",\n"), "\n  ],\n  \"out_of_bounds\": {\"count\": ", summary.wrong,
       ", \"okay\": ", summary.wrong == 0 ? "true" : "false",
-      "},\n  \"average_bus_bandwidth\": {\"bandwidth\": ", Number(summary.average_busbw), "}\n}\n");
+      "},\n  \"average_bus_bandwidth\": {\"bandwidth\": ", Number(summary.average_busbw), "}",
+      run.bytes_between_hosts.has_value()
+          ? absl::StrCat(",\n  \"bytes_between_hosts\": ", *run.bytes_between_hosts)
+          : "",
+      "\n}\n");
 }
 
 std::string ToCsv(const std::vector<ResultRow>& rows) {

@@ -53,6 +53,9 @@ TEST(ResultFilesTest, JsonHoldsWhatWasMeasured) {
   EXPECT_EQ(json->count("results.1.out_of_place.time"), 0);
   EXPECT_EQ(json->at("results.1.in_place.nwrong"), "null");
   EXPECT_EQ(json->at("out_of_bounds.okay"), "false");
+  EXPECT_EQ(json->count("bytes_between_hosts"), 0);
+  run.bytes_between_hosts = 12345;
+  EXPECT_EQ(ReadJson(ToJson(run, SomeRows()))->at("bytes_between_hosts"), "12345");
 }
 
 TEST(ResultFilesTest, NoFileHoldsTheEnvironment) {

@@ -59,6 +59,9 @@ struct RunDescription {
   std::string algorithm;  // RZ_ALGO or --algo; empty: chosen
   std::string start_time;
   std::string end_time;
+  // Payload that all ranks have sent to ranks of other hosts; none: there is one host, or it is not
+  // known how many.
+  std::optional<int64_t> bytes_between_hosts;
 };
 
 }  // namespace rz
