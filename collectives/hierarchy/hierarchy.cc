@@ -202,9 +202,15 @@ bool Hierarchy::HasFailed(int64_t first, int64_t last) const {
 
 absl::Status Hierarchy::trouble() const {
   if (!trouble_.ok()) return trouble_;
-  absl::Status trouble = local_->trouble();
-  if (trouble.ok() && column_ != nullptr) trouble = column_->trouble();
-  return trouble;
+  const auto in = [](const char* where, const absl::Status& trouble) {
+    return absl::Status(trouble.code(), absl::StrCat(where, absl::string_view(trouble.message())));
+  };
+  if (const absl::Status trouble = local_->trouble(); !trouble.ok()) {
+    return in("within the host, ", trouble);
+  }
+  if (column_ == nullptr) return absl::OkStatus();
+  const absl::Status trouble = column_->trouble();
+  return trouble.ok() ? trouble : in("between hosts, ", trouble);
 }
 
 Hierarchy::Waiting Hierarchy::WaitingOf(const Running& call) const {
