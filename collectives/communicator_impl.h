@@ -26,6 +26,7 @@
 #include "collectives/hierarchy/host_map.h"
 #include "collectives/packed_calls.h"
 #include "collectives/plan.h"
+#include "collectives/plan_memory.h"
 #include "collectives/point_to_point.h"
 #include "collectives/schedule_cache.h"
 #include "collectives/selection.h"
@@ -157,6 +158,7 @@ class Communicator::Impl final : private ControlListener {
   const Role role_;
   Selector selector_;
   ScheduleCache schedules_;
+  PlanMemory plans_;
   std::unique_ptr<CallGuard> guard_;
   std::unique_ptr<Executor> executor_;
   std::unique_ptr<PointToPoint> messages_;

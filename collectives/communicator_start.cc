@@ -172,8 +172,15 @@ void Communicator::Impl::OnFinished(int64_t number, const absl::Status& result) 
 absl::StatusOr<Operation> Communicator::Impl::Start(const Call& call) {
   RZ_RETURN_IF_ERROR(CheckUsable());
   RZ_RETURN_IF_ERROR(CheckCall(call, group_.rank(), group_.size()));
-  RZ_ASSIGN_OR_RETURN(const Plan plan, MakePlan(call));
-  const int64_t number = Begin(call, plan);
+  const Plan* const like_before = plans_.Find(call, selector_.generation());
+  int64_t number;
+  if (like_before != nullptr) {
+    number = Begin(call, *like_before);
+  } else {
+    RZ_ASSIGN_OR_RETURN(const Plan plan, MakePlan(call));
+    plans_.Keep(call, selector_.generation(), plan);
+    number = Begin(call, plan);
+  }
   return Operation(this, Operation::Kind::kCollectives, number, number);
 }
 

@@ -144,18 +144,24 @@ absl::Duration Selector::PredictLeast(const Request& request) const {
   return Predict(Cheapest(request), request);
 }
 
+void Selector::Forget() {
+  remembered_ = {};
+  ++generation_;
+}
+
 void Selector::ShareMemory() {
   shares_memory_ = true;
-  remembered_ = {};
+  Forget();
 }
 
 void Selector::CrossNetwork() {
   link_ = LinkKind::kNetwork;
-  remembered_ = {};
+  Forget();
 }
 
 void Selector::UseHosts(const HostCounts& hosts) {
   hosts_ = hosts;
+  Forget();
   if (hosts.hosts < 2 || hosts.largest < 2) return;
   column_ = std::make_unique<const Selector>(hosts.hosts, slice_bytes_, LinkKind::kNetwork,
                                              WantedAlgorithms{});

@@ -88,7 +88,13 @@ class Selector {
   void UseHosts(const HostCounts& hosts);
 
   // While the ranks find out whether they share memory, what asks for it is left to us.
-  void set_finding_out(bool finding_out) { finding_out_ = finding_out; }
+  void set_finding_out(bool finding_out) {
+    finding_out_ = finding_out;
+    ++generation_;
+  }
+
+  // Another number whenever the same request may be answered otherwise than before.
+  int64_t generation() const { return generation_; }
 
   // Allocates nothing.
   //   InvalidArgument  the algorithm that is asked for cannot carry this call; the message names
@@ -123,6 +129,8 @@ class Selector {
   };
   static constexpr size_t kRemembered = 16;
 
+  // What was chosen before.
+  void Forget();
   const AlgorithmTraits& Cheapest(const Request& request) const;
   Candidate Consider(const AlgorithmTraits& traits, const Request& request) const;
 
@@ -132,6 +140,7 @@ class Selector {
   WantedAlgorithms wanted_;
   bool shares_memory_ = false;
   bool finding_out_ = false;
+  int64_t generation_ = 0;
   HostCounts hosts_;
   std::unique_ptr<const Selector> column_;  // how a column would choose; null: there is none
   mutable std::array<Remembered, kRemembered> remembered_;

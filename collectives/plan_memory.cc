@@ -1,0 +1,37 @@
+#include "collectives/plan_memory.h"
+
+namespace rz {
+
+bool PlanMemory::IsKept(const Call& call) {
+  return !call.has_counts && call.op != ReduceOp::kPremulSum;
+}
+
+const Plan* PlanMemory::Find(const Call& call, int64_t generation) const {
+  if (!IsKept(call)) return nullptr;
+  for (const Kept& kept : kept_) {
+    if (kept.count == call.count && kept.collective == call.collective &&
+        kept.dtype == call.dtype && kept.op == call.op && kept.root == call.root &&
+        kept.tile_chunk == call.options.tile_chunk && kept.mode == call.options.numeric_mode &&
+        kept.generation == generation) {
+      return &kept.plan;
+    }
+  }
+  return nullptr;
+}
+
+void PlanMemory::Keep(const Call& call, int64_t generation, const Plan& plan) {
+  if (!IsKept(call)) return;
+  Kept& kept = kept_[next_];
+  next_ = (next_ + 1) % kKept;
+  kept.generation = generation;
+  kept.collective = call.collective;
+  kept.count = call.count;
+  kept.dtype = call.dtype;
+  kept.op = call.op;
+  kept.root = call.root;
+  kept.tile_chunk = call.options.tile_chunk;
+  kept.mode = call.options.numeric_mode;
+  kept.plan = plan;
+}
+
+}  // namespace rz
