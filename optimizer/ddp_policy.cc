@@ -5,9 +5,7 @@
 namespace rz {
 
 absl::StatusOr<Operation> DdpPolicy::StartReduce(const Bucket& bucket) {
-  void* gradients = parts_.state->GradientAt(bucket.flat.offset, parts_.dtype);
-  return parts_.communicator->StartAllReduce(gradients, gradients, bucket.flat.count, parts_.dtype,
-                                             ReduceOp::kAvg, parts_.call());
+  return parts_.AllReduceGradients(bucket);
 }
 
 const void* DdpPolicy::ReducedChunk(int64_t tile) const {

@@ -27,7 +27,7 @@ void ShardedStatesPolicy::Update(const Bucket& bucket, const StepConstants& step
         parts_.state->has_master()
             ? parts_.state->MasterAt(at)
             : static_cast<float*>(parts_.state->ParameterAt(chunk.offset, parts_.dtype));
-    parts_.kernel.Update(step, shard, master, parts_.state->OptimizerAt(at), shard,
+    parts_.kernel.Update(step, ReducedChunk(tile), master, parts_.state->OptimizerAt(at), shard,
                          static_cast<size_t>(chunk.count));
   }
 }

@@ -18,8 +18,8 @@ class ShardedStatesPolicy : public StagePolicy {
   absl::StatusOr<std::optional<Operation>> StartGather(const Bucket& bucket) override;
   void SetParameters(Range flat, const float* values) override;
 
- private:
-  StageParts parts_;
+ protected:
+  const StageParts parts_;
 };
 
 }  // namespace rz

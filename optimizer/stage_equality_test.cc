@@ -1,5 +1,5 @@
-// ddp and ZeRO-1 hold the same bits after the same steps: over algorithm, bucket size, order of
-// delivery; and every byte, in memory and on the wire, is accounted for.
+// ddp, naive and ZeRO-1 hold the same bits after the same steps: over algorithm, bucket size, order
+// of delivery; and every byte, in memory and on the wire, is accounted for.
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -59,6 +59,8 @@ const Variant kVariants[] = {
     {ZeroStage::kDdp, "reduce_scatter:ring,all_reduce:ring", 500'000'000, 1},
     {ZeroStage::kDdp, "reduce_scatter:pairwise,all_reduce:pairwise", 700, 2},
     {ZeroStage::kDdp, "reduce_scatter:ring,all_reduce:ring", 1, 3},
+    {ZeroStage::kNaive, "reduce_scatter:ring,all_reduce:ring", 500'000'000, 9},
+    {ZeroStage::kNaive, "reduce_scatter:pairwise,all_reduce:pairwise", 700, 10},
     {ZeroStage::kOne, "reduce_scatter:ring,all_reduce:ring", 500'000'000, 4},
     {ZeroStage::kOne, "reduce_scatter:pairwise,all_reduce:pairwise", 500'000'000, 5},
     {ZeroStage::kOne, "reduce_scatter:ring,all_reduce:ring", 700, 6},
@@ -150,7 +152,7 @@ TEST(StageEqualityTest, SixtyFourRanks) {
   ASSERT_NO_FATAL_FAILURE(
       TrainAndCheckBooks(64, DType::kBFloat16, kVariants[0], 1, &ddp, &ddp_norms));
   ASSERT_NO_FATAL_FAILURE(
-      TrainAndCheckBooks(64, DType::kBFloat16, kVariants[4], 1, &sharded, &sharded_norms));
+      TrainAndCheckBooks(64, DType::kBFloat16, kVariants[6], 1, &sharded, &sharded_norms));
   EXPECT_TRUE(ddp == sharded);
   EXPECT_EQ(ddp_norms, sharded_norms);
 }

@@ -29,6 +29,9 @@ struct StageParts {
   OptimizerKernel kernel;
 
   CallOptions call() const { return {.tile_chunk = partition->chunks().tile_chunk()}; }
+
+  // Starts the mean of a bucket of the whole gradients over all ranks, in place.
+  absl::StatusOr<Operation> AllReduceGradients(const Bucket& bucket) const;
 };
 
 class StagePolicy {

@@ -25,7 +25,7 @@ namespace {
 using ::rz::testing::SimRanks;
 
 TEST(StepAllocationTest, StepsAfterTheFirstAllocateNothing) {
-  for (const ZeroStage stage : {ZeroStage::kDdp, ZeroStage::kOne}) {
+  for (const ZeroStage stage : {ZeroStage::kDdp, ZeroStage::kNaive, ZeroStage::kOne}) {
     ZeroConfig config;
     config.stage = stage;
     config.tile_chunk = 32;

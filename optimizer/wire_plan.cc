@@ -1,8 +1,10 @@
 #include "optimizer/wire_plan.h"
 
+#include <vector>
+
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
 #include "optimizer/step_control.h"
 
 namespace rz {
@@ -12,31 +14,42 @@ int64_t BytesOnWire(const Carriage& route) {
   return route.wire.has_value() ? static_cast<int64_t>(SizeOf(*route.wire)) : 0;
 }
 
+// One half: bytes a rank sends, and the words for it.
+int64_t Half(int64_t elements, int world, int64_t size, const char* doing,
+             std::vector<std::string>* terms) {
+  const int64_t chunk = elements / world;
+  terms->push_back(absl::StrCat(chunk, " elements * ", size, " bytes ", doing));
+  return (world - 1) * chunk * size;
+}
+
 }  // namespace
 
-absl::StatusOr<WirePlan> PlanWire(ZeroStage stage, int world, int64_t padded_elements, DType dtype,
-                                  const WireRoutes& routes) {
-  const int64_t others = world - 1;
-  const bool ddp = stage == ZeroStage::kDdp;
+absl::StatusOr<WirePlan> PlanWire(const WireShape& shape, const WireRoutes& routes) {
   for (const Carriage* route : {&routes.reduce, &routes.gather}) {
-    if (others == 0 || route->least_bytes || (ddp && route == &routes.gather)) continue;
+    const bool used = route == &routes.reduce || shape.stage != ZeroStage::kDdp;
+    if (shape.world == 1 || route->least_bytes || !used) continue;
     return absl::UnimplementedError(
         absl::StrCat("no closed formula for the bytes of the algorithm '", route->text, "'"));
   }
-  const int64_t chunk = padded_elements / world;
-  // What is reduced is spread in the working dtype.
-  const int64_t gather_size =
-      ddp ? (routes.reduce.wire.has_value() ? SizeOf(dtype) : 0) : BytesOnWire(routes.gather);
-  const int64_t reduce_size = BytesOnWire(routes.reduce);
   WirePlan plan;
-  plan.reduce_bytes = others * chunk * reduce_size;
-  plan.gather_bytes = others * chunk * gather_size;
+  std::vector<std::string> terms;
+  plan.reduce_bytes = Half(shape.reduced_elements, shape.world, BytesOnWire(routes.reduce),
+                           "reducing gradients", &terms);
+  if (shape.stage == ZeroStage::kDdp || shape.stage == ZeroStage::kNaive) {
+    // What is reduced is spread in the working dtype.
+    const int64_t size =
+        routes.reduce.wire.has_value() ? static_cast<int64_t>(SizeOf(shape.dtype)) : 0;
+    plan.spread_bytes =
+        Half(shape.reduced_elements, shape.world, size, "spreading their sums", &terms);
+  }
+  if (shape.stage != ZeroStage::kDdp) {
+    plan.gather_bytes = Half(shape.gathered_elements, shape.world, BytesOnWire(routes.gather),
+                             "gathering parameters", &terms);
+  }
   plan.control_bytes =
-      routes.control.wire.has_value() ? others * static_cast<int64_t>(sizeof(StepVote)) : 0;
-  plan.explanation = absl::StrFormat(
-      "%d other ranks * %d elements * (%d bytes reducing gradients + %d bytes gathering %s) = %d",
-      others, chunk, reduce_size, gather_size, ddp ? "gradients" : "parameters",
-      plan.payload_bytes());
+      routes.control.wire.has_value() ? (shape.world - 1) * int64_t{sizeof(StepVote)} : 0;
+  plan.explanation = absl::StrCat(shape.world - 1, " other ranks * (", absl::StrJoin(terms, " + "),
+                                  ") = ", plan.payload_bytes());
   return plan;
 }
 

@@ -51,8 +51,8 @@ absl::Status ValidateSizes(const ZeroConfig& config) {
 
 // What the stages that are there leave out.
 absl::Status ValidateSupport(const ZeroConfig& config) {
-  if (config.stage != ZeroStage::kDdp && config.stage != ZeroStage::kOne) {
-    return NotRun(absl::StrCat("stage ", std::string(NameOf(config.stage))), "use ddp or 1");
+  if (config.stage == ZeroStage::kTwo || config.stage == ZeroStage::kThree) {
+    return NotRun(absl::StrCat("stage ", std::string(NameOf(config.stage))), "use ddp, naive or 1");
   }
   if (!IsParameterDType(config.dtype)) {
     return absl::UnimplementedError(

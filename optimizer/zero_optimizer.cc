@@ -97,15 +97,20 @@ class ZeroOptimizer::Impl {
   }
 
   absl::StatusOr<WirePlan> ExpectedWire() const {
-    const Collective reduction =
-        config_.stage == ZeroStage::kDdp ? Collective::kAllReduce : Collective::kReduceScatter;
+    const bool whole = config_.stage == ZeroStage::kDdp || config_.stage == ZeroStage::kNaive;
+    const Collective reduction = whole ? Collective::kAllReduce : Collective::kReduceScatter;
     WireRoutes routes;
     RZ_ASSIGN_OR_RETURN(routes.reduce, communicator_->CarriageOf(reduction, config_.dtype));
     RZ_ASSIGN_OR_RETURN(routes.gather,
                         communicator_->CarriageOf(Collective::kAllGather, config_.dtype));
     RZ_ASSIGN_OR_RETURN(routes.control,
                         communicator_->CarriageOf(Collective::kAllGather, DType::kInt64));
-    return PlanWire(config_.stage, partition_.world(), partition_.padded_elements(), config_.dtype,
+    const int64_t elements = partition_.padded_elements();
+    return PlanWire({.stage = config_.stage,
+                     .world = partition_.world(),
+                     .dtype = config_.dtype,
+                     .reduced_elements = elements,
+                     .gathered_elements = config_.stage == ZeroStage::kDdp ? 0 : elements},
                     routes);
   }
 

@@ -75,7 +75,7 @@ struct Reference {
 };
 
 TEST(ZeroOptimizerTest, StepsAreAdamWOfTheMeanGradient) {
-  for (const ZeroStage stage : {ZeroStage::kDdp, ZeroStage::kOne}) {
+  for (const ZeroStage stage : {ZeroStage::kDdp, ZeroStage::kNaive, ZeroStage::kOne}) {
     const ZeroConfig config = Config(stage);
     const auto ranks = MakeRanks(3, {{"w", {50}}}, config);
     std::vector<Reference> reference;
@@ -145,7 +145,7 @@ TEST(ZeroOptimizerTest, ManyRanksWithUnevenSamplesTrainLikeOne) {
 }
 
 TEST(ZeroOptimizerTest, OneRanksNanSkipsTheStepOnAllAndNamesTheParameter) {
-  for (const ZeroStage stage : {ZeroStage::kDdp, ZeroStage::kOne}) {
+  for (const ZeroStage stage : {ZeroStage::kDdp, ZeroStage::kNaive, ZeroStage::kOne}) {
     for (const DType dtype : {DType::kFloat32, DType::kBFloat16, DType::kFloat16}) {
       const auto ranks =
           MakeRanks(4, {{"first", {300}}, {"second", {40}}, {"third", {5}}}, Config(stage, dtype));
@@ -187,7 +187,7 @@ TEST(ZeroOptimizerTest, SumsThatOverflowSixteenBitsAreDividedFirst) {
 }
 
 TEST(ZeroOptimizerTest, AModelWithoutElementsSteps) {
-  for (const ZeroStage stage : {ZeroStage::kDdp, ZeroStage::kOne}) {
+  for (const ZeroStage stage : {ZeroStage::kDdp, ZeroStage::kNaive, ZeroStage::kOne}) {
     const auto ranks = MakeRanks(3, {{"none", {0}}}, Config(stage));
     const auto reports = ranks->Step({0.1});
     ASSERT_OK(reports[0].status());
@@ -221,7 +221,7 @@ TEST(ZeroOptimizerTest, ARankWithAnotherLearningRateIsNamedAndNothingChanges) {
 }
 
 TEST(ZeroOptimizerTest, ALostRankEndsTheStepOfTheOthersAndChangesNothing) {
-  for (const ZeroStage stage : {ZeroStage::kDdp, ZeroStage::kOne}) {
+  for (const ZeroStage stage : {ZeroStage::kDdp, ZeroStage::kNaive, ZeroStage::kOne}) {
     const auto ranks = MakeRanks(3, {{"w", {500}}}, Config(stage, DType::kBFloat16));
     for (int rank = 0; rank < 3; ++rank) SetGradients(*ranks, rank, 1);
     const std::string before = ranks->StateBits(0);

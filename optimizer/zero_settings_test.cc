@@ -18,7 +18,7 @@ using ::rz::testing::SimRanks;
 using ::rz::testing::StatusIs;
 using ::testing::HasSubstr;
 
-constexpr ZeroStage kStages[] = {ZeroStage::kDdp, ZeroStage::kOne};
+constexpr ZeroStage kStages[] = {ZeroStage::kDdp, ZeroStage::kNaive, ZeroStage::kOne};
 
 ZeroConfig Config(ZeroStage stage, DType dtype) {
   ZeroConfig config;
