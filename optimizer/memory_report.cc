@@ -53,12 +53,6 @@ ByteShare Sum(absl::Span<const ByteShare> shares) {
   return sum;
 }
 
-std::string StageLabel(ZeroStage stage) {
-  const std::string name(NameOf(stage));
-  return stage == ZeroStage::kDdp || stage == ZeroStage::kNaive ? name
-                                                                : absl::StrCat("zero-", name);
-}
-
 // The cells of one report: a row for each state, then the total.
 using Cells = std::vector<std::array<std::string, 4>>;
 constexpr std::array<const char*, 4> kColumns = {"formula", "measured", "padding", "difference"};
@@ -78,13 +72,6 @@ Cells CellsOf(const MemoryReport& report) {
                    report.measured ? absl::StrCat(report.measured_total()) : "-",
                    Sum(padding).ToString(), report.measured ? Sum(difference).ToString() : "-"});
   return cells;
-}
-
-double SavedPercent(const ModelShape& shape) {
-  ModelShape ddp = shape;
-  ddp.stage = ZeroStage::kDdp;
-  const double ddp_bytes = ModelStateFormula(ddp).bytes();
-  return ddp_bytes == 0 ? 0 : 100 * (1 - ModelStateFormula(shape).bytes() / ddp_bytes);
 }
 
 std::string OtherLine(const MemoryReport& report) {
@@ -129,6 +116,12 @@ std::string Headings(absl::Span<const MemoryReport> reports, int column) {
 
 }  // namespace
 
+std::string StageLabel(ZeroStage stage) {
+  const std::string name(NameOf(stage));
+  return stage == ZeroStage::kDdp || stage == ZeroStage::kNaive ? name
+                                                                : absl::StrCat("zero-", name);
+}
+
 std::string ByteShare::ToString() const {
   if (total % parts == 0) return absl::StrCat(total / parts);
   std::string text = absl::StrFormat("%.2f", bytes());
@@ -144,6 +137,21 @@ ByteShare ModelStateFormula(const ModelShape& shape) {
   std::array<ByteShare, kModelStates.size()> shares;
   for (size_t i = 0; i < shares.size(); ++i) shares[i] = StateFormula(shape, kModelStates[i]);
   return Sum(shares);
+}
+
+ByteShare OptimizerStateFormula(const ModelShape& shape) {
+  std::array<ByteShare, 3> shares;
+  for (size_t i = 0; i < shares.size(); ++i) {
+    shares[i] = StateFormula(shape, kModelStates[kModelStates.size() - shares.size() + i]);
+  }
+  return Sum(shares);
+}
+
+double SavedPercent(const ModelShape& shape) {
+  ModelShape ddp = shape;
+  ddp.stage = ZeroStage::kDdp;
+  const double ddp_bytes = ModelStateFormula(ddp).bytes();
+  return ddp_bytes == 0 ? 0 : 100 * (1 - ModelStateFormula(shape).bytes() / ddp_bytes);
 }
 
 ByteShare StatePadding(const ModelShape& shape, MemoryTag state) {

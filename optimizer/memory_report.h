@@ -41,6 +41,9 @@ struct ByteShare {
   friend bool operator==(const ByteShare&, const ByteShare&) = default;
 };
 
+// What tables call a stage: "ddp", "naive", "zero-1", "zero-2", "zero-3".
+std::string StageLabel(ZeroStage stage);
+
 // The states, in the order of the table.
 inline constexpr std::array<MemoryTag, 5> kModelStates = {MemoryTag::kParameters,
                                                           MemoryTag::kGradients, MemoryTag::kMaster,
@@ -58,8 +61,12 @@ struct ModelShape {
 // The formula for one state; `state` is one of kModelStates.
 ByteShare StateFormula(const ModelShape& shape, MemoryTag state);
 
-// Its sum over all states.
+// Its sum over all states, and over those that are the optimizer's: master, m and v.
 ByteShare ModelStateFormula(const ModelShape& shape);
+ByteShare OptimizerStateFormula(const ModelShape& shape);
+
+// What the stage saves of ddp's model states, in percent, by the formula.
+double SavedPercent(const ModelShape& shape);
 
 // Bytes that padding adds to one state.
 ByteShare StatePadding(const ModelShape& shape, MemoryTag state);

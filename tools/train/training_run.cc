@@ -20,10 +20,6 @@ constexpr int64_t kPrintedSteps = 20;
 constexpr char kPublishedModel[] = "784-256-128-100-10";
 constexpr char kPublishedAccuracy[] = "0.8833";
 
-std::string StageName(ZeroStage stage) {
-  return stage == ZeroStage::kDdp ? "ddp" : absl::StrCat("zero-", std::string(NameOf(stage)));
-}
-
 // "reduce_scatter ring (float32 partial sums), all_gather ring".
 std::string Algorithms(const Communicator& communicator, const TrainConfig& config) {
   const auto one = [&](Collective collective) {
@@ -157,7 +153,7 @@ void TrainingRun::PrintHeader() {
                                   dataset_->name, dataset_->train.count(), dataset_->test.count()));
   progress_->Line(absl::StrFormat(
       "%d rank%s, stage %s, %s weights and gradients%s, %s sums", communicator_->world_size(),
-      communicator_->world_size() == 1 ? "" : "s", StageName(config_.stage),
+      communicator_->world_size() == 1 ? "" : "s", StageLabel(config_.stage),
       std::string(NameOf(config_.dtype)), wide ? "" : " with fp32 master weights",
       std::string(NameOf(config_.numeric_mode))));
   progress_->Line(absl::StrFormat(
