@@ -33,6 +33,10 @@ absl::Status CheckOptions(const Transport* transport, const CommunicatorOptions&
         absl::StrCat("shared_slot_bytes is ", options.shared_slot_bytes, ", the least is ",
                      least_slot, " for ", transport->world_size(), " ranks"));
   }
+  if (options.shared_spins.has_value() && *options.shared_spins < 0) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("shared_spins is ", *options.shared_spins, ", the least is 0"));
+  }
   if (options.id > kMaxCommunicatorId) {
     return absl::InvalidArgumentError(
         absl::StrCat("communicator id is ", options.id, ", the largest is ", kMaxCommunicatorId));
@@ -323,6 +327,7 @@ Communicator::~Communicator() = default;
 Rank Communicator::rank() const { return impl_->group().rank(); }
 int Communicator::world_size() const { return impl_->group().size(); }
 bool Communicator::shares_memory() const { return impl_->shares_memory(); }
+size_t Communicator::shared_scratch_bytes() const { return impl_->shared_scratch_bytes(); }
 int Communicator::hosts() const { return impl_->hosts(); }
 
 void Communicator::Abort(absl::Status cause) { impl_->executor().RequestAbort(cause); }

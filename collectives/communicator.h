@@ -77,6 +77,10 @@ struct CommunicatorOptions {
   // (process_vm_readv), where the system lets all of them: faster than through slots.
   bool shared_fetch = true;
 
+  // Pauses of a rank that waits in shared memory before it gives its core away again and again, and
+  // then sleeps; a pause is some 10 to 50 ns. Unset: 2000, or 1 where ranks outnumber cores.
+  std::optional<int> shared_spins;
+
   // Distinguishes communicators over the same transport: 0 .. 255.
   uint32_t id = 0;
 
@@ -200,6 +204,10 @@ class Communicator {
   absl::StatusOr<ShareOperation> StartShareMemory();
   absl::Status ShareMemory();
   bool shares_memory() const;  // all ranks do
+
+  // Bytes of the memory by which the ranks share it: shared_slot_bytes * 8 and some pages, whatever
+  // is called; 0: they share none.
+  size_t shared_scratch_bytes() const;
 
   // Hosts that the ranks are on, as sharing memory has shown; 0: not known.
   int hosts() const;

@@ -58,6 +58,7 @@ class Communicator::Impl final : private ControlListener {
   const WireCounters& wire_counters();
 
   bool shares_memory() const { return shared_ != nullptr; }
+  size_t shared_scratch_bytes() const { return shared_ == nullptr ? 0 : shared_->scratch_bytes(); }
   // Nothing is under way, and all ranks do this after the same calls.
   void UseSharedMemory(std::unique_ptr<SharedArea> area);
 

@@ -205,7 +205,8 @@ absl::StatusOr<bool> ShareOperation::Finish() {
 void Communicator::Impl::UseSharedMemory(std::unique_ptr<SharedArea> area) {
   shared_ = std::make_unique<SharedLink>(
       transport_, group_, options_.id, std::move(area), guard_->last(), options_.clock,
-      [this](int64_t number, const absl::Status& result) { OnFinished(number, result); });
+      [this](int64_t number, const absl::Status& result) { OnFinished(number, result); },
+      options_.shared_spins);
   hosts_ = 1;
   guard_->UseSharedMemory(&shared_->exchange());
   executor_->LeaveChannel();

@@ -51,6 +51,8 @@ TEST(CommunicatorCreateTest, ImpossibleOptionsAreRefused) {
   EXPECT_OK(create([](CommunicatorOptions& o) { o.id = 255; }));
   EXPECT_THAT(create([](CommunicatorOptions& o) { o.id = 256; }),
               StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("id")));
+  EXPECT_THAT(create([](CommunicatorOptions& o) { o.shared_spins = -1; }),
+              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("shared_spins")));
   EXPECT_THAT(Communicator::Create(nullptr, {}), StatusIs(absl::StatusCode::kInvalidArgument));
 }
 

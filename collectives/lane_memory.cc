@@ -59,9 +59,9 @@ absl::Span<std::byte> LaneMemory::BytesOf(const Transfer& transfer) const {
   const size_t bytes = ByteCountOf(transfer);
   if (bytes == 0) return {};
   const BlockRef ref = transfer.ref;
-  return {ref.place == Place::kLaneSlot ? LaneSlotAddress(ref.index)
-                                        : AddressOf(ref, transfer.block),
-          bytes};
+  return {
+      ref.place == Place::kLaneSlot ? LaneSlotAddress(ref.index) : AddressOf(ref, transfer.block),
+      bytes};
 }
 
 int64_t LaneMemory::CountOf(const LocalStep& step) const {

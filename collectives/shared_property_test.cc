@@ -54,6 +54,9 @@ void RunCase(uint64_t seed, std::map<Collective, int>& covered) {
              c.options);
   ASSERT_OK_AND_ASSIGN(const bool shared, job.ShareMemory());
   ASSERT_TRUE(shared);
+  // The bound that docs/tuning.md states, whatever is called.
+  EXPECT_GE(job.comm(0).shared_scratch_bytes(), 8 * c.options.shared_slot_bytes);
+  EXPECT_LE(job.comm(0).shared_scratch_bytes(), 8 * c.options.shared_slot_bytes + (80 << 10));
   // Buffers that others reach: of all ranks, of none, and of some.
   for (size_t i = 0; i < calls.size(); ++i) {
     const uint64_t which = (seed >> 2) + i;

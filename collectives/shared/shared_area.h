@@ -98,6 +98,8 @@ class SharedArea {
   int rank() const { return group_.rank().value(); }
   int world() const { return group_.size(); }
   size_t slot_bytes() const { return slot_bytes_; }
+  // Of this rank's region.
+  size_t bytes() const { return own_->bytes().size(); }
 
   SharedHeader& header() { return Header(rank()); }
   SharedHeader& Header(int rank) const {

@@ -26,7 +26,7 @@ bool CoresAreFew(int world) {
 
 SharedLink::SharedLink(Transport* transport, const Group& group, uint32_t communicator_id,
                        std::unique_ptr<SharedArea> area, int64_t last, const Clock* clock,
-                       SharedEngine::FinishedCallback on_finished)
+                       SharedEngine::FinishedCallback on_finished, std::optional<int> spins)
     : transport_(transport),
       group_(group),
       clock_(clock),
@@ -35,7 +35,7 @@ SharedLink::SharedLink(Transport* transport, const Group& group, uint32_t commun
       regions_(transport, group, area_.get()),
       engine_(area_.get(), &exchange_, &regions_, std::move(on_finished)),
       tripwire_(transport, group, communicator_id),
-      spins_(CoresAreFew(group.size()) ? kSpinsWhereCoresAreFew : kSpins),
+      spins_(spins.value_or(CoresAreFew(group.size()) ? kSpinsWhereCoresAreFew : kSpins)),
       brief_polls_(CoresAreFew(group.size()) ? kBriefPollsWhereCoresAreFew : kBriefPolls) {
   for (int r = 0; r < area_->world(); ++r) {
     tripwire_.Watch(r, area_->Header(r).process.value.load(std::memory_order_acquire));

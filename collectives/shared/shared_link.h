@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 
 #include "absl/status/status.h"
 #include "collectives/shared/shared_area.h"
@@ -19,10 +20,11 @@ namespace rz {
 
 class SharedLink {
  public:
-  // The area is mapped. Calls up to `last` were made over messages.
+  // The area is mapped. Calls up to `last` were made over messages. `spins`: as in
+  // CommunicatorOptions.
   SharedLink(Transport* transport, const Group& group, uint32_t communicator_id,
              std::unique_ptr<SharedArea> area, int64_t last, const Clock* clock,
-             SharedEngine::FinishedCallback on_finished);
+             SharedEngine::FinishedCallback on_finished, std::optional<int> spins = std::nullopt);
 
   SharedExchange& exchange() { return exchange_; }
   const SharedExchange& exchange() const { return exchange_; }
@@ -31,6 +33,8 @@ class SharedLink {
   SharedRegions& regions() { return regions_; }
   // All ranks can copy from the others' processes.
   bool fetches() const { return area_->fetches(); }
+  // Of this rank's part of the area.
+  size_t scratch_bytes() const { return area_->bytes(); }
 
   // Moves what can be moved, without the transport; returns how much.
   int Poll();

@@ -128,6 +128,9 @@ void BenchFlags::DeclareMethod(FlagSet* flags) {
               "what carries the bytes: the best there is, TCP alone, shared memory alone");
   flags->Enum("link", &link_, {"auto", "messages"},
               "auto: memory that the ranks share, where all can; messages: never that");
+  flags->Int(
+      "spins", &values_.spins, {0, kMaxIterations},
+      "how often a waiting rank looks before it gives its core away; by the cores there are");
   flags->Enum("bind", &binding_, {"auto", "core", "none"},
               "keep each rank on a processor of its own; auto: where there are enough");
 }
@@ -150,7 +153,7 @@ void BenchFlags::DeclareOutput(FlagSet* flags) {
   flags->Int("report_cputime", &cpu_time_, kSwitch,
              "show processor time of a call in place of elapsed time", {"C"});
   flags->Int("report_timestamps", &timestamps_, kSwitch, "a column with the time of day", {"S"});
-  flags->Int("memory", &memory_, kSwitch, "show the memory of buffers and of private scratch",
+  flags->Int("memory", &memory_, kSwitch, "show the memory of buffers and of scratch",
              {"M"});
   flags->String("json", &values_.json_path, "write the results to this file, or FILE.1, ...",
                 {"J"});

@@ -59,6 +59,7 @@ struct BenchConfig {
   std::string algorithms;
   std::string transport = "auto";
   bool share_memory = true;  // where all ranks can
+  int64_t spins = -1;        // of a rank that waits; below 0: chosen
   absl::Duration timeout = absl::Seconds(300);
   TableColumns columns;
   bool report_memory = false;

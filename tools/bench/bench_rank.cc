@@ -52,6 +52,7 @@ int Fail(const std::string& where, const absl::Status& status) {
 
 UcxOptions TransportOptions(const BenchConfig& config) {
   UcxOptions options;
+  if (config.spins >= 0) options.spin_iterations = static_cast<int>(config.spins);
   if (config.transport == "tcp") options.transports = UcxOptions::Transports::kTcp;
   if (config.transport == "shm") options.transports = UcxOptions::Transports::kSharedMemory;
   return options;
@@ -63,6 +64,7 @@ CommunicatorOptions MeasuredOptions(const BenchConfig& config) {
   options.algorithms = config.algorithms;
   options.operation_timeout = config.timeout;
   if (config.transport == "tcp") options.link = LinkKind::kNetwork;
+  if (config.spins >= 0) options.shared_spins = static_cast<int>(config.spins);
   return options;
 }
 
@@ -179,11 +181,13 @@ absl::Status Explain(const BenchConfig& config, const Communicator& communicator
 absl::Status PrintMemory(const Ranks& ranks, bool first) {
   const MemoryLedger& ledger = *MemoryLedger::Default();
   double bytes[] = {static_cast<double>(ledger.Peak(MemoryTag::kOther)),
-                    static_cast<double>(ledger.Peak(MemoryTag::kScratch))};
+                    static_cast<double>(ledger.Peak(MemoryTag::kScratch)),
+                    static_cast<double>(ranks.communicator->shared_scratch_bytes())};
   RZ_RETURN_IF_ERROR(ranks.exchange->TakeLargest(absl::MakeSpan(bytes)));
   if (!first) return absl::OkStatus();
-  PrintLine(absl::StrFormat("# Memory of a rank, at most: buffers %.0f B, private scratch %.0f B",
-                            bytes[0], bytes[1]));
+  PrintLine(absl::StrFormat(
+      "# Memory of a rank, at most: buffers %.0f B, private scratch %.0f B, shared scratch %.0f B",
+      bytes[0], bytes[1], bytes[2]));
   return absl::OkStatus();
 }
 
