@@ -9,7 +9,7 @@ absl::StatusOr<Operation> DdpPolicy::StartReduce(const Bucket& bucket) {
 }
 
 const void* DdpPolicy::ReducedChunk(int64_t tile) const {
-  const Range chunk = parts_.partition->chunks().Chunk(tile, parts_.communicator->rank());
+  const Range chunk = parts_.partition->Chunk(tile, parts_.communicator->rank());
   return parts_.state->GradientAt(chunk.offset, parts_.dtype);
 }
 

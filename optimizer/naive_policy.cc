@@ -7,7 +7,7 @@ absl::StatusOr<Operation> NaivePolicy::StartReduce(const Bucket& bucket) {
 }
 
 const void* NaivePolicy::ReducedChunk(int64_t tile) const {
-  const Range chunk = parts_.partition->chunks().Chunk(tile, parts_.communicator->rank());
+  const Range chunk = parts_.partition->Chunk(tile, parts_.communicator->rank());
   return parts_.state->GradientAt(chunk.offset, parts_.dtype);
 }
 

@@ -14,13 +14,13 @@ absl::StatusOr<Operation> ShardedStatesPolicy::StartReduce(const Bucket& bucket)
 }
 
 const void* ShardedStatesPolicy::ReducedChunk(int64_t tile) const {
-  return parts_.state->ShardAt(parts_.partition->chunks().ShardOffset(tile), parts_.dtype);
+  return parts_.state->ShardAt(parts_.partition->ShardOffset(tile), parts_.dtype);
 }
 
 void ShardedStatesPolicy::Update(const Bucket& bucket, const StepConstants& step) {
   for (int64_t tile = bucket.first_tile; tile < bucket.first_tile + bucket.tile_count; ++tile) {
-    const Range chunk = parts_.partition->chunks().Chunk(tile, parts_.communicator->rank());
-    const int64_t at = parts_.partition->chunks().ShardOffset(tile);
+    const Range chunk = parts_.partition->Chunk(tile, parts_.communicator->rank());
+    const int64_t at = parts_.partition->ShardOffset(tile);
     void* shard = parts_.state->ShardAt(at, parts_.dtype);
     // In float32 the master is the working parameters; gathering rewrites them with the same bits.
     float* master =
@@ -44,7 +44,7 @@ absl::StatusOr<std::optional<Operation>> ShardedStatesPolicy::StartGather(const 
 void ShardedStatesPolicy::SetParameters(Range flat, const float* values) {
   parts_.state->SetParameters(flat, values, parts_.dtype);
   if (!parts_.state->has_master() || flat.count == 0) return;
-  const ChunkLayout& chunks = parts_.partition->chunks();
+  const Partition& chunks = *parts_.partition;
   const int64_t last = parts_.partition->TileOf(flat.end() - 1);
   for (int64_t tile = parts_.partition->TileOf(flat.offset); tile <= last; ++tile) {
     const Range chunk = chunks.Chunk(tile, parts_.communicator->rank());

@@ -28,7 +28,7 @@ struct StageParts {
   DType dtype;
   OptimizerKernel kernel;
 
-  CallOptions call() const { return {.tile_chunk = partition->chunks().tile_chunk()}; }
+  CallOptions call() const { return {.tile_chunk = partition->tile_chunk()}; }
 
   // Starts the mean of a bucket of the whole gradients over all ranks, in place.
   absl::StatusOr<Operation> AllReduceGradients(const Bucket& bucket) const;

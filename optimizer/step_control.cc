@@ -66,7 +66,7 @@ absl::StatusOr<StepDecision> Decide(absl::Span<const StepVote> votes) {
 uint64_t PlanHash(const FlatLayout& layout, const Partition& partition, const ZeroConfig& config) {
   std::string plan =
       absl::StrCat(Fingerprint(config), " world ", partition.world(), " padded ",
-                   partition.padded_elements(), " tile_chunk ", partition.chunks().tile_chunk(),
+                   partition.padded_elements(), " tile_chunk ", partition.tile_chunk(),
                    " bucket ", partition.bucket_elements(), "\n");
   for (size_t i = 0; i < layout.size(); ++i) {
     const ParamSpec& spec = layout.spec(i);

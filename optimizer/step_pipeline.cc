@@ -109,7 +109,7 @@ void StepPipeline::Inspect(const Bucket& bucket) {
   const absl::Duration begin = config_->clock->Now();
   const Rank self = communicator_->rank();
   for (int64_t tile = bucket.first_tile; tile < bucket.first_tile + bucket.tile_count; ++tile) {
-    const Range chunk = partition_->chunks().Chunk(tile, self);
+    const Range chunk = partition_->Chunk(tile, self);
     const double squares =
         SumOfSquares(config_->dtype, policy_->ReducedChunk(tile), static_cast<size_t>(chunk.count));
     // Squares of finite float32 values cannot overflow float64: a sum that is not finite is the
@@ -122,7 +122,7 @@ void StepPipeline::Inspect(const Bucket& bucket) {
 
 void StepPipeline::TakeNonFinite(int64_t tile) {
   const void* elements = policy_->ReducedChunk(tile);
-  const Range chunk = partition_->chunks().Chunk(tile, communicator_->rank());
+  const Range chunk = partition_->Chunk(tile, communicator_->rank());
   vote_.non_finite_count +=
       CountNonFinite(config_->dtype, elements, static_cast<size_t>(chunk.count));
   int64_t first = 0;

@@ -58,18 +58,44 @@ absl::Status CheckNames(const std::vector<ParamSpec>& specs) {
   return absl::OkStatus();
 }
 
+absl::Status CheckUnits(const std::vector<ParamSpec>& specs) {
+  int last = -1;
+  for (const ParamSpec& spec : specs) {
+    const bool begins = last < 0;
+    if (spec.unit != last + 1 && (begins || spec.unit != last)) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("parameter '", spec.name, "' is of unit ", spec.unit,
+                       begins ? ", the first" : absl::StrCat(" behind unit ", last),
+                       "; units count from 0 in the order of declaration, without gaps"));
+    }
+    last = spec.unit;
+  }
+  return absl::OkStatus();
+}
+
 }  // namespace
 
-absl::StatusOr<FlatLayout> FlatLayout::Create(std::vector<ParamSpec> specs) {
+absl::StatusOr<FlatLayout> FlatLayout::Create(std::vector<ParamSpec> specs,
+                                              int64_t unit_alignment) {
   RZ_RETURN_IF_ERROR(CheckNames(specs));
+  RZ_RETURN_IF_ERROR(CheckUnits(specs));
   FlatLayout layout;
   layout.ranges_.resize(specs.size());
+  layout.units_.resize(specs.empty() ? 0 : static_cast<size_t>(specs.back().unit) + 1);
   for (size_t i = specs.size(); i-- > 0;) {
     RZ_ASSIGN_OR_RETURN(const int64_t count, ElementCount(specs[i]));
+    ParamUnit& unit = layout.units_[static_cast<size_t>(specs[i].unit)];
+    if (unit.count == 0) unit.flat.offset = layout.flat_elements_;
+    unit.first = i;
+    ++unit.count;
     layout.ranges_[i] = Range{layout.flat_elements_, count};
     layout.parameter_elements_ += count;
     layout.largest_parameter_ = std::max(layout.largest_parameter_, count);
     layout.flat_elements_ += RoundUp(count, kAlignmentElements);
+    if (i == 0 || specs[i - 1].unit != specs[i].unit) {
+      layout.flat_elements_ = RoundUp(layout.flat_elements_, unit_alignment);
+      unit.flat.count = layout.flat_elements_ - unit.flat.offset;
+    }
     if (layout.flat_elements_ > kMaxFlatElements) {
       return absl::InvalidArgumentError(absl::StrCat("the model passes the ", kMaxFlatElements,
                                                      " elements allowed at parameter '",
@@ -78,6 +104,12 @@ absl::StatusOr<FlatLayout> FlatLayout::Create(std::vector<ParamSpec> specs) {
   }
   layout.specs_ = std::move(specs);
   return layout;
+}
+
+std::vector<int64_t> FlatLayout::segments() const {
+  std::vector<int64_t> segments;
+  for (size_t unit = units_.size(); unit-- > 0;) segments.push_back(units_[unit].flat.count);
+  return segments;
 }
 
 std::optional<size_t> FlatLayout::Find(int64_t flat_index) const {

@@ -8,6 +8,9 @@
 //
 //   declared: w[70] b[3] v[40]    flat: |v 40 .. |b 3 .. |w 70|
 //                                       0        64      96    166
+//
+// Parameters that a model uses together (a layer's) form a unit; each unit is a run of the flat
+// space of its own, so that it can be gathered alone.
 #ifndef RINGZERO_OPTIMIZER_LAYOUT_FLAT_LAYOUT_H_
 #define RINGZERO_OPTIMIZER_LAYOUT_FLAT_LAYOUT_H_
 
@@ -19,20 +22,34 @@
 
 #include "absl/status/statusor.h"
 #include "collectives/chunk_layout.h"
+#include "optimizer/layout/limits.h"
 
 namespace rz {
 
 // A parameter as its model declares it. No dimensions: a scalar. A dimension of 0: no elements.
+// Units count from 0 in the order of declaration, without gaps.
 struct ParamSpec {
   std::string name;
   std::vector<int64_t> shape;
+  int unit = 0;
+};
+
+// Parameters [first, first + count) in the order of declaration, and where they lie with the
+// padding between and after them.
+struct ParamUnit {
+  size_t first = 0;
+  size_t count = 0;
+  Range flat;
 };
 
 class FlatLayout {
  public:
   // InvalidArgument, naming the parameter: an empty, overlong or repeated name, a negative
-  // dimension, more parameters or elements than limits.h allows. No parameters at all are allowed.
-  static absl::StatusOr<FlatLayout> Create(std::vector<ParamSpec> specs);
+  // dimension, a unit out of order, more parameters or elements than limits.h allows. No parameters
+  // at all are allowed. Each unit ends at a multiple of unit_alignment, itself one of
+  // kAlignmentElements.
+  static absl::StatusOr<FlatLayout> Create(std::vector<ParamSpec> specs,
+                                           int64_t unit_alignment = kAlignmentElements);
 
   // Parameters in the order of declaration.
   size_t size() const { return specs_.size(); }
@@ -40,6 +57,12 @@ class FlatLayout {
 
   // Where parameter `index` lies in the flat space.
   Range range(size_t index) const { return ranges_[index]; }
+
+  size_t unit_count() const { return units_.size(); }
+  const ParamUnit& unit(size_t index) const { return units_[index]; }
+
+  // Elements of each unit with its padding, in flat order: the last unit first.
+  std::vector<int64_t> segments() const;
 
   // Elements of all parameters, without padding: the P of the formulas.
   int64_t parameter_elements() const { return parameter_elements_; }
@@ -58,6 +81,7 @@ class FlatLayout {
 
   std::vector<ParamSpec> specs_;
   std::vector<Range> ranges_;
+  std::vector<ParamUnit> units_;
   int64_t parameter_elements_ = 0;
   int64_t flat_elements_ = 0;
   int64_t largest_parameter_ = 0;

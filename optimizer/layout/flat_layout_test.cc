@@ -32,6 +32,35 @@ TEST(FlatLayoutTest, LastDeclaredComesFirstAndAllAreAligned) {
   EXPECT_EQ(layout.largest_parameter(), 70);
 }
 
+TEST(FlatLayoutTest, UnitsAreRunsOfTheirOwn) {
+  ASSERT_OK_AND_ASSIGN(
+      const FlatLayout layout,
+      FlatLayout::Create(
+          {{"a", {7}, 0}, {"b", {40}, 1}, {"c", {0}, 1}, {"d", {0}, 2}, {"e", {1}, 3}}, 96));
+  EXPECT_EQ(layout.range(4), (Range{0, 1}));
+  EXPECT_EQ(layout.range(1), (Range{96, 40}));
+  EXPECT_EQ(layout.range(0), (Range{192, 7}));
+  EXPECT_EQ(layout.flat_elements(), 288);
+  ASSERT_EQ(layout.unit_count(), 4u);
+  EXPECT_EQ(layout.unit(0).flat, (Range{192, 96}));
+  EXPECT_EQ(layout.unit(1).flat, (Range{96, 96}));
+  EXPECT_EQ(layout.unit(1).first, 1u);
+  EXPECT_EQ(layout.unit(1).count, 2u);
+  EXPECT_EQ(layout.unit(2).flat.count, 0);
+  EXPECT_THAT(layout.segments(), ::testing::ElementsAre(96, 0, 96, 96));
+  EXPECT_THAT(layout.Find(192), Optional(size_t{0}));
+  EXPECT_EQ(layout.Find(95), std::nullopt);
+}
+
+TEST(FlatLayoutTest, UnitsOutOfOrderAreRefused) {
+  EXPECT_THAT(FlatLayout::Create({{"a", {7}, 1}}), StatusIs(kInvalid, HasSubstr("'a'")));
+  EXPECT_THAT(FlatLayout::Create({{"a", {7}, 0}, {"b", {7}, 2}}),
+              StatusIs(kInvalid, HasSubstr("'b' is of unit 2 behind unit 0")));
+  EXPECT_THAT(FlatLayout::Create({{"a", {7}, 0}, {"b", {7}, 1}, {"c", {7}, 0}}),
+              StatusIs(kInvalid, HasSubstr("'c'")));
+  EXPECT_THAT(FlatLayout::Create({{"a", {7}, -1}}), StatusIs(kInvalid));
+}
+
 TEST(FlatLayoutTest, NoParametersScalarsAndEmptyOnesAreAllowed) {
   ASSERT_OK_AND_ASSIGN(const FlatLayout none, FlatLayout::Create({}));
   EXPECT_EQ(none.flat_elements(), 0);

@@ -27,16 +27,19 @@ TEST(PartitionTest, EveryShardHasTheSameSizeAndEveryChunkIsAligned) {
   for (const int world : kWorlds) {
     for (const int64_t size : kSizes) {
       const Partition partition = Make(size, world, 64, 1000);
-      const ChunkLayout& chunks = partition.chunks();
       EXPECT_GE(partition.padded_elements(), size);
       EXPECT_LT(partition.padded_elements() - size, kAlignmentElements * world);
       EXPECT_EQ(partition.shard_elements() * world, partition.padded_elements());
       for (int rank = 0; rank < world; ++rank) {
-        ASSERT_EQ(chunks.ShardCount(Rank(rank)), partition.shard_elements());
-        for (int64_t tile = 0; tile < chunks.tile_count(); ++tile) {
-          ASSERT_EQ(chunks.Chunk(tile, Rank(rank)).offset % kAlignmentElements, 0);
-          ASSERT_EQ(chunks.Chunk(tile, Rank(rank)).count, chunks.Chunk(tile, Rank(0)).count);
+        int64_t shard = 0;
+        for (int64_t tile = 0; tile < partition.tile_count(); ++tile) {
+          const Range chunk = partition.Chunk(tile, Rank(rank));
+          ASSERT_EQ(chunk.offset % kAlignmentElements, 0);
+          ASSERT_EQ(chunk.count, partition.Chunk(tile, Rank(0)).count);
+          ASSERT_EQ(partition.ShardOffset(tile), shard);
+          shard += chunk.count;
         }
+        ASSERT_EQ(shard, partition.shard_elements());
       }
     }
   }
@@ -46,11 +49,10 @@ TEST(PartitionTest, LocateAndFlatIndexAreInverseAndAgreeWithTheChunks) {
   for (const int world : kWorlds) {
     for (const int64_t size : {0, 1, 33, 7919}) {
       const Partition partition = Make(size, world, 64, 1);
-      const ChunkLayout& chunks = partition.chunks();
       for (int64_t at = 0; at < partition.padded_elements(); ++at) {
         const ShardPlace place = partition.Locate(at);
         ASSERT_EQ(partition.FlatIndex(place), at);
-        const Range chunk = chunks.Chunk(place.offset / 64, place.rank);
+        const Range chunk = partition.Chunk(place.offset / 64, place.rank);
         ASSERT_TRUE(chunk.offset <= at && at < chunk.end()) << at;
       }
     }
@@ -72,13 +74,13 @@ TEST(PartitionTest, BucketsAreConsecutiveAndCutLikeTheWhole) {
       ASSERT_EQ(bucket.first_tile, tile);
       ASSERT_GT(bucket.tile_count, 0);
       // What a collective over the bucket alone makes of it.
-      const ChunkLayout alone(bucket.flat.count, world, partition.chunks().tile_chunk());
+      const ChunkLayout alone(bucket.flat.count, world, partition.tile_chunk());
       ASSERT_EQ(alone.tile_count(), bucket.tile_count);
       for (int64_t t = 0; t < bucket.tile_count; ++t) {
         const Rank rank(static_cast<int32_t>(random() % world));
-        const Range chunk = partition.chunks().Chunk(tile + t, rank);
+        const Range chunk = partition.Chunk(tile + t, rank);
         ASSERT_EQ(alone.Chunk(t, rank), (Range{chunk.offset - flat, chunk.count}));
-        ASSERT_EQ(alone.ShardOffset(t), partition.chunks().ShardOffset(tile + t) - shard);
+        ASSERT_EQ(alone.ShardOffset(t), partition.ShardOffset(tile + t) - shard);
       }
       flat = bucket.flat.end();
       shard = bucket.shard.end();
@@ -86,7 +88,7 @@ TEST(PartitionTest, BucketsAreConsecutiveAndCutLikeTheWhole) {
     }
     ASSERT_EQ(flat, partition.padded_elements());
     ASSERT_EQ(shard, partition.shard_elements());
-    ASSERT_EQ(tile, partition.chunks().tile_count());
+    ASSERT_EQ(tile, partition.tile_count());
   }
 }
 
@@ -94,7 +96,10 @@ TEST(PartitionTest, OwnershipDoesNotDependOnTheBucketSize) {
   const Partition small = Make(100003, 5, 64, 1);
   const Partition large = Make(100003, 5, 64, 1'000'000);
   EXPECT_GT(small.bucket_count(), large.bucket_count());
-  EXPECT_EQ(small.chunks(), large.chunks());
+  ASSERT_EQ(small.tile_count(), large.tile_count());
+  for (int64_t tile = 0; tile < small.tile_count(); ++tile) {
+    EXPECT_EQ(small.Chunk(tile, Rank(3)), large.Chunk(tile, Rank(3)));
+  }
 }
 
 TEST(PartitionTest, SmallBucketsRoundUpToATileAndSaySo) {
@@ -111,6 +116,50 @@ TEST(PartitionTest, LargeBucketsAreTheWholeModel) {
   EXPECT_THAT(partition.BucketRounding(), IsEmpty());
 }
 
+TEST(PartitionTest, EachSegmentIsCutLikeASpaceOfItsOwn) {
+  std::mt19937_64 random(5);
+  for (int round = 0; round < 200; ++round) {
+    const int world = kWorlds[random() % std::size(kWorlds)];
+    const int64_t unit = kAlignmentElements * world;
+    std::vector<int64_t> segments;
+    for (uint64_t i = 0, count = 1 + random() % 5; i < count; ++i) {
+      segments.push_back(static_cast<int64_t>(random() % 12) * unit);
+    }
+    const int64_t bucket_size = 1 + static_cast<int64_t>(random() % 10000);
+    const Partition whole = Partition::Create(segments, world, {64, bucket_size}).value();
+    int64_t flat = 0, tile = 0, bucket = 0;
+    for (const int64_t elements : segments) {
+      const Partition alone = Make(elements, world, 64, bucket_size);
+      for (int64_t t = 0; t < alone.tile_count(); ++t, ++tile) {
+        const Rank rank(static_cast<int32_t>(random() % world));
+        const Range chunk = alone.Chunk(t, rank);
+        ASSERT_EQ(whole.Chunk(tile, rank), (Range{flat + chunk.offset, chunk.count}));
+        ASSERT_EQ(whole.ShardOffset(tile), flat / world + alone.ShardOffset(t));
+      }
+      for (int64_t b = 0; b < alone.bucket_count(); ++b, ++bucket) {
+        const Bucket expected = alone.bucket(b), found = whole.bucket(bucket);
+        ASSERT_EQ(found.index, bucket);
+        ASSERT_EQ(found.tile_count, expected.tile_count);
+        ASSERT_EQ(found.flat, (Range{flat + expected.flat.offset, expected.flat.count}));
+        ASSERT_EQ(found.shard, (Range{flat / world + expected.shard.offset, expected.shard.count}));
+        ASSERT_LE(found.flat.count, whole.largest_bucket());
+        ASSERT_EQ(whole.BucketOf(found.flat.offset), bucket);
+        ASSERT_EQ(whole.BucketOf(found.flat.end() - 1), bucket);
+      }
+      flat += elements;
+    }
+    ASSERT_EQ(whole.padded_elements(), flat);
+    ASSERT_EQ(whole.tile_count(), tile);
+    ASSERT_EQ(whole.bucket_count(), bucket);
+    for (int64_t at = 0; at < flat; at += 7) {
+      ASSERT_EQ(whole.FlatIndex(whole.Locate(at)), at);
+      ASSERT_EQ(whole.TileOf(at),
+                whole.bucket(whole.BucketOf(at)).first_tile +
+                    (at - whole.bucket(whole.BucketOf(at)).flat.offset) / (64 * world));
+    }
+  }
+}
+
 TEST(PartitionTest, AnEmptyModelHasNoBuckets) {
   const Partition partition = Make(0, 3, 64, 1);
   EXPECT_EQ(partition.bucket_count(), 0);
@@ -124,6 +173,8 @@ TEST(PartitionTest, RefusesWhatCannotBe) {
        {int64_t{-64}, int64_t{0}, int64_t{16}, int64_t{48}, kMaxTileChunk * 2}) {
     EXPECT_THAT(Partition::Create(10, 2, {chunk, 1}), StatusIs(kInvalid, HasSubstr("tile_chunk")));
   }
+  const int64_t segments[] = {63, 64};
+  EXPECT_THAT(Partition::Create(segments, 2, {}), StatusIs(kInvalid, HasSubstr("segment 0")));
   EXPECT_OK(Partition::Create(kMaxFlatElements - 64, 2, {kMaxTileChunk, 1}).status());
   EXPECT_THAT(Partition::Create(kMaxFlatElements - 63, 2, {}), StatusIs(kInvalid));
 }
