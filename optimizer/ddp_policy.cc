@@ -2,15 +2,28 @@
 
 #include <algorithm>
 
+#include "optimizer/float_sum.h"
+
 namespace rz {
 
-absl::StatusOr<Operation> DdpPolicy::StartReduce(const Bucket& bucket) {
-  return parts_.AllReduceGradients(bucket);
+absl::StatusOr<Operation> DdpPolicy::StartReduce(const Bucket& bucket, void* gradients) {
+  return parts_.AllReduce(bucket, gradients);
 }
 
-const void* DdpPolicy::ReducedChunk(int64_t tile) const {
-  const Range chunk = parts_.partition->Chunk(tile, parts_.communicator->rank());
-  return parts_.state->GradientAt(chunk.offset, parts_.dtype);
+void DdpPolicy::Accumulate(const Bucket& bucket, bool first) {
+  const int64_t at = bucket.flat.offset;
+  AddAsFloat(parts_.dtype, parts_.state->AccumulatorAt(at),
+             parts_.state->GradientAt(at, parts_.dtype), static_cast<size_t>(bucket.flat.count),
+             first);
+}
+
+const void* DdpPolicy::GradientAt(int64_t flat_index) const {
+  if (parts_.accumulates_shard) return parts_.state->AccumulatorAt(flat_index);
+  return parts_.state->GradientAt(flat_index, parts_.dtype);
+}
+
+const void* DdpPolicy::GradientChunk(int64_t tile) const {
+  return GradientAt(parts_.partition->Chunk(tile, parts_.communicator->rank()).offset);
 }
 
 void DdpPolicy::Update(const Bucket& bucket, const StepConstants& step) {
@@ -18,8 +31,7 @@ void DdpPolicy::Update(const Bucket& bucket, const StepConstants& step) {
   void* working = parts_.state->ParameterAt(at, parts_.dtype);
   float* master =
       parts_.state->has_master() ? parts_.state->MasterAt(at) : static_cast<float*>(working);
-  parts_.kernel.Update(step, parts_.state->GradientAt(at, parts_.dtype), master,
-                       parts_.state->OptimizerAt(at), working,
+  parts_.kernel.Update(step, GradientAt(at), master, parts_.state->OptimizerAt(at), working,
                        static_cast<size_t>(bucket.flat.count));
 }
 
@@ -28,7 +40,7 @@ absl::StatusOr<std::optional<Operation>> DdpPolicy::StartGather(const Bucket&) {
 }
 
 void DdpPolicy::SetParameters(Range flat, const float* values) {
-  parts_.state->SetParameters(flat, values, parts_.dtype);
+  parts_.state->SetParameters(flat.offset, values, flat.count, parts_.dtype);
   if (parts_.state->has_master())
     std::copy_n(values, flat.count, parts_.state->MasterAt(flat.offset));
 }

@@ -11,14 +11,17 @@ class DdpPolicy : public StagePolicy {
  public:
   explicit DdpPolicy(StageParts parts) : parts_(parts) {}
 
-  absl::StatusOr<Operation> StartReduce(const Bucket& bucket) override;
-  const void* ReducedChunk(int64_t tile) const override;
+  absl::StatusOr<Operation> StartReduce(const Bucket& bucket, void* gradients) override;
+  void Accumulate(const Bucket& bucket, bool first) override;
+  const void* GradientChunk(int64_t tile) const override;
   void Update(const Bucket& bucket, const StepConstants& step) override;
   absl::StatusOr<std::optional<Operation>> StartGather(const Bucket& bucket) override;
   void SetParameters(Range flat, const float* values) override;
 
  private:
-  StageParts parts_;
+  const void* GradientAt(int64_t flat_index) const;
+
+  const StageParts parts_;
 };
 
 }  // namespace rz

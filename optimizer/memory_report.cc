@@ -11,7 +11,8 @@
 namespace rz {
 namespace {
 
-constexpr std::array<MemoryTag, 4> kOtherMemory = {MemoryTag::kBucket, MemoryTag::kScratch,
+constexpr std::array<MemoryTag, 6> kOtherMemory = {MemoryTag::kBucket,     MemoryTag::kAccumulator,
+                                                   MemoryTag::kGathered,   MemoryTag::kScratch,
                                                    MemoryTag::kActivation, MemoryTag::kOther};
 
 // How many ranks share one copy of `state`.

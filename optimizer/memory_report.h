@@ -84,8 +84,9 @@ struct MemoryReport {
   // Of kModelStates; nothing where this shape was not run.
   std::optional<std::array<int64_t, kModelStates.size()>> measured;
 
-  // Buckets, scratch, activations and all else the ledger has, which the formula leaves out.
-  std::array<OtherMemory, 4> other;
+  // Buckets, accumulators, gathered units, scratch, activations and all else the ledger has, which
+  // the formula leaves out.
+  std::array<OtherMemory, 6> other;
 
   int64_t measured_total() const;
 

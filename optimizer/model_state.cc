@@ -1,7 +1,5 @@
 #include "optimizer/model_state.h"
 
-#include <algorithm>
-
 #include "collectives/kernels/convert.h"
 #include "runtime/base/status_macros.h"
 
@@ -20,34 +18,39 @@ absl::StatusOr<ModelState> ModelState::Allocate(const Partition& partition,
   const size_t all = static_cast<size_t>(partition.padded_elements());
   const size_t shard = static_cast<size_t>(partition.shard_elements());
   const size_t owned = (sharded ? shard : all) * sizeof(float);
+  const auto allocate = [&](size_t bytes, MemoryTag tag) {
+    return Buffer::Allocate(bytes, tag, config.ledger);
+  };
 
   ModelState state;
+  const size_t parameters = config.stage == ZeroStage::kThree ? shard : all;
   RZ_ASSIGN_OR_RETURN(state.parameters,
-                      Buffer::Allocate(all * element_bytes, MemoryTag::kParameters, config.ledger));
-  RZ_ASSIGN_OR_RETURN(state.gradients,
-                      Buffer::Allocate(all * element_bytes, MemoryTag::kGradients, config.ledger));
-  if (config.dtype != DType::kFloat32) {
-    RZ_ASSIGN_OR_RETURN(state.master, Buffer::Allocate(owned, MemoryTag::kMaster, config.ledger));
-  }
-  for (size_t i = 0; i < StateCount(config.optimizer); ++i) {
-    RZ_ASSIGN_OR_RETURN(state.optimizer[i], Buffer::Allocate(owned, kStateTags[i], config.ledger));
+                      allocate(parameters * element_bytes, MemoryTag::kParameters));
+  const bool whole_gradients = HoldsWholeGradients(config.stage);
+  if (whole_gradients) {
+    RZ_ASSIGN_OR_RETURN(state.gradients, allocate(all * element_bytes, MemoryTag::kGradients));
   }
   if (sharded) {
     RZ_ASSIGN_OR_RETURN(state.shard,
-                        Buffer::Allocate(shard * element_bytes, MemoryTag::kBucket, config.ledger));
+                        allocate(shard * element_bytes,
+                                 whole_gradients ? MemoryTag::kBucket : MemoryTag::kGradients));
+  }
+  if (config.dtype != DType::kFloat32) {
+    RZ_ASSIGN_OR_RETURN(state.master, allocate(owned, MemoryTag::kMaster));
+  }
+  for (size_t i = 0; i < StateCount(config.optimizer); ++i) {
+    RZ_ASSIGN_OR_RETURN(state.optimizer[i], allocate(owned, kStateTags[i]));
+  }
+  if (AccumulatesLocally(config)) {
+    RZ_ASSIGN_OR_RETURN(state.accumulator, allocate(all * sizeof(float), MemoryTag::kAccumulator));
+  } else if (AccumulatesShards(config)) {
+    RZ_ASSIGN_OR_RETURN(state.accumulator, allocate(owned, MemoryTag::kAccumulator));
   }
   return state;
 }
 
-void ModelState::SetParameters(Range flat, const float* values, DType dtype) const {
-  if (dtype == DType::kFloat32) {
-    std::copy_n(values, flat.count, parameters.as<float>().data() + flat.offset);
-    return;
-  }
-  uint16_t* working = parameters.as<uint16_t>().data() + flat.offset;
-  for (int64_t i = 0; i < flat.count; ++i) {
-    working[i] = dtype == DType::kBFloat16 ? FloatToBFloat16(values[i]) : FloatToFloat16(values[i]);
-  }
+void ModelState::SetParameters(int64_t at, const float* values, int64_t count, DType dtype) const {
+  ConvertFromFloat(dtype, ParameterAt(at, dtype), values, static_cast<size_t>(count));
 }
 
 }  // namespace rz

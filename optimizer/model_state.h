@@ -15,8 +15,10 @@
 namespace rz {
 
 struct ModelState {
-  // Working dtype, [padded_elements].
+  // Working dtype, [padded_elements]; in stage 3 [shard_elements], this rank's.
   Buffer parameters;
+
+  // Working dtype, [padded_elements]; empty in stages 2 and 3.
   Buffer gradients;
 
   // float32, [owned elements]: the whole padded space, or a shard of it. `master` is empty where
@@ -27,21 +29,26 @@ struct ModelState {
   std::array<Buffer, kMaxOptimizerStates> optimizer;
 
   // Working dtype, [shard_elements] in the sharded stages, empty in ddp: this rank's reduced
-  // gradient until its optimizer step, its updated parameters from then on.
+  // gradient until its optimizer step, its updated parameters from then on (but in stage 3). It is
+  // the gradient of stages 2 and 3; the others hold it beside their gradients.
   Buffer shard;
+
+  // float32, empty without micro-steps: sums over them. With the local policy [padded_elements] of
+  // this rank's own gradients, otherwise [owned elements] of reduced ones.
+  Buffer accumulator;
 
   // All zero.
   //   ResourceExhausted  no memory; the message says for what
   static absl::StatusOr<ModelState> Allocate(const Partition& partition, const ZeroConfig& config);
 
-  // Sets parameters of the flat range: rounds fp32 values to the working dtype.
-  void SetParameters(Range flat, const float* values, DType dtype) const;
+  // Rounds fp32 values to the working dtype into `parameters`, from element `at` on.
+  void SetParameters(int64_t at, const float* values, int64_t count, DType dtype) const;
 
   bool has_master() const { return master.size() > 0; }
 
-  // Addresses of flat elements.
-  void* ParameterAt(int64_t flat_index, DType dtype) const {
-    return At(parameters, flat_index, SizeOf(dtype));
+  // Addresses of flat elements; in stage 3 of elements of the shard.
+  void* ParameterAt(int64_t index, DType dtype) const {
+    return At(parameters, index, SizeOf(dtype));
   }
   void* GradientAt(int64_t flat_index, DType dtype) const {
     return At(gradients, flat_index, SizeOf(dtype));
@@ -52,6 +59,7 @@ struct ModelState {
 
   // Addresses of owned elements.
   float* MasterAt(int64_t offset) const { return FloatAt(master, offset); }
+  float* AccumulatorAt(int64_t offset) const { return FloatAt(accumulator, offset); }
   StateAddresses OptimizerAt(int64_t offset) const {
     StateAddresses addresses = {};
     for (size_t i = 0; i < addresses.size(); ++i) {

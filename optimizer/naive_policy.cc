@@ -2,13 +2,12 @@
 
 namespace rz {
 
-absl::StatusOr<Operation> NaivePolicy::StartReduce(const Bucket& bucket) {
-  return parts_.AllReduceGradients(bucket);
+absl::StatusOr<Operation> NaivePolicy::StartReduce(const Bucket& bucket, void* gradients) {
+  return parts_.AllReduce(bucket, gradients);
 }
 
 const void* NaivePolicy::ReducedChunk(int64_t tile) const {
-  const Range chunk = parts_.partition->Chunk(tile, parts_.communicator->rank());
-  return parts_.state->GradientAt(chunk.offset, parts_.dtype);
+  return parts_.state->GradientAt(ChunkOf(tile).offset, parts_.dtype);
 }
 
 }  // namespace rz

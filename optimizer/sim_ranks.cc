@@ -27,6 +27,12 @@ absl::StatusOr<std::unique_ptr<SimRanks>> SimRanks::Create(
                         ZeroOptimizer::Create(ranks->communicators_.back().get(), specs, own));
     ranks->optimizers_.push_back(std::move(optimizer));
   }
+  ranks->gradients_.resize(static_cast<size_t>(world));
+  ranks->order_ = [](int, size_t parameters) {
+    std::vector<size_t> backward(parameters);
+    for (size_t i = 0; i < parameters; ++i) backward[i] = parameters - 1 - i;
+    return backward;
+  };
   return ranks;
 }
 
@@ -51,19 +57,128 @@ std::vector<absl::Status> SimRanks::Initialize(const ZeroOptimizer::Initializer&
   return results;
 }
 
-std::vector<absl::StatusOr<StepReport>> SimRanks::Step(const std::vector<double>& learning_rates) {
-  std::vector<absl::Status> started;
+void SimRanks::Run(std::vector<Script> scripts, std::vector<absl::Status>* results) {
+  std::vector<std::function<bool()>> polls;
   for (size_t rank = 0; rank < optimizers_.size(); ++rank) {
-    StepOptions options;
-    if (!learning_rates.empty()) {
-      options.learning_rate = learning_rates[learning_rates.size() == 1 ? 0 : rank];
-    }
-    started.push_back(optimizers_[rank]->StartStep(options));
+    polls.push_back([this, rank, script = std::move(scripts[rank]), result = &(*results)[rank],
+                     next = size_t{0}]() mutable {
+      ZeroOptimizer& optimizer = *optimizers_[rank];
+      while (true) {
+        const bool idle = optimizer.Poll();
+        result->Update(communicators_[rank]->status());
+        if (idle && !result->ok()) return true;
+        if (!idle || (next > 0 && !script[next - 1].is_done(optimizer))) return false;
+        if (next == script.size()) return true;
+        result->Update(script[next++].start(optimizer));
+      }
+    });
   }
-  const absl::Status run = PollAll();
+  const absl::Status run = sim_.Run(polls);
+  for (absl::Status& result : *results) result.Update(run);
+}
+
+namespace {
+
+bool Idle(const ZeroOptimizer&) { return true; }
+
+SimRanks::Action GatherOf(size_t unit, Pass pass) {
+  return {[=](ZeroOptimizer& optimizer) { return optimizer.StartGather(unit, pass); },
+          [=](const ZeroOptimizer& optimizer) { return optimizer.IsGathered(unit); }};
+}
+
+// Ahead of use, where there is room.
+SimRanks::Action PrefetchOf(size_t unit, Pass pass) {
+  return {[=](ZeroOptimizer& optimizer) {
+            (void)optimizer.StartGather(unit, pass);
+            return absl::OkStatus();
+          },
+          Idle};
+}
+
+SimRanks::Action ReleaseOf(size_t unit, Pass pass) {
+  return {[=](ZeroOptimizer& optimizer) { return optimizer.Release(unit, pass); }, Idle};
+}
+
+}  // namespace
+
+std::vector<absl::Status> SimRanks::Gather(size_t unit, Pass pass) {
+  std::vector<absl::Status> results(optimizers_.size());
+  Run(std::vector<Script>(optimizers_.size(), {GatherOf(unit, pass)}), &results);
+  return results;
+}
+
+std::vector<absl::Status> SimRanks::Release(size_t unit, Pass pass) {
+  std::vector<absl::Status> results(optimizers_.size());
+  Run(std::vector<Script>(optimizers_.size(), {ReleaseOf(unit, pass)}), &results);
+  return results;
+}
+
+void SimRanks::AppendGradients(int rank, size_t first, size_t count, Script* script) {
+  for (const size_t place : order_(rank, count)) {
+    const auto set = gradients_[static_cast<size_t>(rank)].find(first + place);
+    if (set == gradients_[static_cast<size_t>(rank)].end()) continue;
+    script->push_back({[set](ZeroOptimizer& optimizer) {
+                         return optimizer.StartAddGradient(set->first, set->second);
+                       },
+                       Idle});
+  }
+}
+
+SimRanks::Script SimRanks::MicroStep(int rank) {
+  const ZeroConfig& config = optimizers_[0]->config();
+  const FlatLayout& layout = optimizers_[0]->layout();
+  Script script;
+  if (config.stage != ZeroStage::kThree) {
+    if (AnnouncesGradients(config)) AppendGradients(rank, 0, layout.size(), &script);
+    return script;
+  }
+  for (size_t unit = 0; unit < layout.unit_count(); ++unit) {
+    script.push_back(GatherOf(unit, Pass::kForward));
+    script.push_back(ReleaseOf(unit, Pass::kForward));
+  }
+  for (size_t unit = layout.unit_count(); unit-- > 0;) {
+    script.push_back(GatherOf(unit, Pass::kBackward));
+    AppendGradients(rank, layout.unit(unit).first, layout.unit(unit).count, &script);
+    if (unit > 0) script.push_back(PrefetchOf(unit - 1, Pass::kBackward));
+    script.push_back(ReleaseOf(unit, Pass::kBackward));
+  }
+  return script;
+}
+
+void SimRanks::RunMicroStep(const std::function<absl::Status(size_t rank)>& then,
+                            std::vector<absl::Status>* results) {
+  std::vector<Script> scripts;
+  for (int rank = 0; rank < world(); ++rank) {
+    scripts.push_back(MicroStep(rank));
+    scripts.back().push_back(
+        {[&then, rank](ZeroOptimizer&) { return then(static_cast<size_t>(rank)); }, Idle});
+  }
+  Run(std::move(scripts), results);
+  for (auto& gradients : gradients_) gradients.clear();
+}
+
+std::vector<absl::Status> SimRanks::EndMicroStep() {
+  std::vector<absl::Status> results(optimizers_.size());
+  RunMicroStep([this](size_t rank) { return optimizers_[rank]->StartEndMicroStep(); }, &results);
+  for (size_t rank = 0; rank < results.size(); ++rank) {
+    results[rank].Update(optimizers_[rank]->GradientResult());
+  }
+  return results;
+}
+
+std::vector<absl::StatusOr<StepReport>> SimRanks::Step(const std::vector<double>& learning_rates) {
+  std::vector<absl::Status> started(optimizers_.size());
+  RunMicroStep(
+      [&](size_t rank) {
+        StepOptions options;
+        if (!learning_rates.empty()) {
+          options.learning_rate = learning_rates[learning_rates.size() == 1 ? 0 : rank];
+        }
+        return optimizers_[rank]->StartStep(options);
+      },
+      &started);
   std::vector<absl::StatusOr<StepReport>> results;
   for (size_t rank = 0; rank < optimizers_.size(); ++rank) {
-    started[rank].Update(run);
     results.push_back(started[rank].ok() ? optimizers_[rank]->StepResult() : started[rank]);
   }
   return results;
@@ -71,6 +186,12 @@ std::vector<absl::StatusOr<StepReport>> SimRanks::Step(const std::vector<double>
 
 void SimRanks::SetGradient(int rank, size_t index, size_t i, float value) {
   ZeroOptimizer& optimizer = *optimizers_[static_cast<size_t>(rank)];
+  if (AnnouncesGradients(optimizer.config())) {
+    std::vector<float>& gradient = gradients_[static_cast<size_t>(rank)][index];
+    gradient.resize(static_cast<size_t>(optimizer.layout().range(index).count));
+    gradient[i] = value;
+    return;
+  }
   switch (optimizer.config().dtype) {
     case DType::kBFloat16:
       optimizer.Grads<uint16_t>(index)[i] = FloatToBFloat16(value);
@@ -83,16 +204,29 @@ void SimRanks::SetGradient(int rank, size_t index, size_t i, float value) {
   }
 }
 
+const std::byte* SimRanks::OwnedElement(size_t index, size_t i) {
+  const ZeroOptimizer& any = *optimizers_[0];
+  const ShardPlace place =
+      any.partition().Locate(any.layout().range(index).offset + static_cast<int64_t>(i));
+  const ZeroOptimizer& owner = *optimizers_[static_cast<size_t>(place.rank.value())];
+  return owner.parameter_shard().data() +
+         static_cast<size_t>(place.offset) * SizeOf(any.config().dtype);
+}
+
 float SimRanks::Parameter(int rank, size_t index, size_t i) {
   ZeroOptimizer& optimizer = *optimizers_[static_cast<size_t>(rank)];
-  switch (optimizer.config().dtype) {
-    case DType::kBFloat16:
-      return BFloat16ToFloat(optimizer.Params<uint16_t>(index)[i]);
-    case DType::kFloat16:
-      return Float16ToFloat(optimizer.Params<uint16_t>(index)[i]);
-    default:
-      return optimizer.Params<float>(index)[i];
+  const DType dtype = optimizer.config().dtype;
+  const void* element = nullptr;
+  if (optimizer.config().stage == ZeroStage::kThree) {
+    element = OwnedElement(index, i);
+  } else if (dtype == DType::kFloat32) {
+    element = &optimizer.Params<float>(index)[i];
+  } else {
+    element = &optimizer.Params<uint16_t>(index)[i];
   }
+  float value = 0;
+  ConvertToFloat(dtype, &value, element, 1);
+  return value;
 }
 
 std::string SimRanks::FlatBits(
@@ -111,13 +245,19 @@ std::string SimRanks::FlatBits(
 std::string SimRanks::StateBits(int rank) {
   const ZeroOptimizer& optimizer = *optimizers_[static_cast<size_t>(rank)];
   std::string bits;
-  for (size_t i = 0; i < optimizer.layout().size(); ++i) {
-    if (optimizer.config().dtype == DType::kFloat32) {
-      const absl::Span<float> values = optimizer.Params<float>(i);
-      bits.append(reinterpret_cast<const char*>(values.data()), values.size() * sizeof(float));
+  const size_t element_bytes = SizeOf(optimizer.config().dtype);
+  for (size_t p = 0; p < optimizer.layout().size(); ++p) {
+    const auto count = static_cast<size_t>(optimizer.layout().range(p).count);
+    if (count == 0) continue;
+    if (optimizer.config().stage == ZeroStage::kThree) {
+      for (size_t i = 0; i < count; ++i) {
+        bits.append(reinterpret_cast<const char*>(OwnedElement(p, i)), element_bytes);
+      }
     } else {
-      const absl::Span<uint16_t> values = optimizer.Params<uint16_t>(i);
-      bits.append(reinterpret_cast<const char*>(values.data()), values.size() * sizeof(uint16_t));
+      const void* values = optimizer.config().dtype == DType::kFloat32
+                               ? static_cast<const void*>(optimizer.Params<float>(p).data())
+                               : optimizer.Params<uint16_t>(p).data();
+      bits.append(static_cast<const char*>(values), count * element_bytes);
     }
   }
   if (optimizer.config().dtype != DType::kFloat32) bits += FlatBits(&ZeroOptimizer::master);

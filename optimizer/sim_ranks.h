@@ -5,8 +5,10 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -22,6 +24,13 @@ namespace rz::testing {
 
 class SimRanks {
  public:
+  // What a rank does, and when it goes on to the next.
+  struct Action {
+    std::function<absl::Status(ZeroOptimizer&)> start;
+    std::function<bool(const ZeroOptimizer&)> is_done;
+  };
+  using Script = std::vector<Action>;
+
   // Every rank gets `config` (with a ledger of its own) after `change`, where given, had a look.
   static absl::StatusOr<std::unique_ptr<SimRanks>> Create(
       int world, const std::string& algorithms, const std::vector<ParamSpec>& specs,
@@ -35,8 +44,22 @@ class SimRanks {
   // Initializes all ranks; parameter `index` gets rank 0's values. Their results, by rank.
   std::vector<absl::Status> Initialize(const ZeroOptimizer::Initializer& initializer);
 
-  // Steps all ranks together; learning_rates has one for all or one a rank. Their results, by rank.
-  // Without any, the schedule's.
+  // The order in which a rank announces parameters (in stage 3 those of each unit): a permutation
+  // of all, backward's by default.
+  using Order = std::function<std::vector<size_t>(int rank, size_t parameters)>;
+  void set_order(Order order) { order_ = std::move(order); }
+
+  // Announces what was set, and ends the micro-step on all ranks: in stage 3 with a forward and a
+  // backward pass over all units, otherwise each rank in its order and at its own pace. A gradient
+  // none of whose elements was set is not announced. Results by rank.
+  std::vector<absl::Status> EndMicroStep();
+
+  // Gathers, or releases, a unit on all ranks. Results by rank.
+  std::vector<absl::Status> Gather(size_t unit, Pass pass);
+  std::vector<absl::Status> Release(size_t unit, Pass pass);
+
+  // The same, and steps all ranks; learning_rates has one for all or one a rank, or none: the
+  // schedule's. Their results, by rank.
   std::vector<absl::StatusOr<StepReport>> Step(const std::vector<double>& learning_rates = {});
 
   // Polls all ranks until every one has nothing under way.
@@ -63,6 +86,20 @@ class SimRanks {
   explicit SimRanks(int world, uint64_t seed) : sim_(world, {.seed = seed}) {}
 
   // `state` gives a rank's part of one.
+  // Lets each rank go through its script, as soon as it can: it may have to wait for what others do
+  // later. What went wrong is added to its result.
+  void Run(std::vector<Script> scripts, std::vector<absl::Status>* results);
+
+  // Announces what was set of parameters [first, first + count).
+  void AppendGradients(int rank, size_t first, size_t count, Script* script);
+  // All of a micro-step but its end.
+  Script MicroStep(int rank);
+  void RunMicroStep(const std::function<absl::Status(size_t rank)>& then,
+                    std::vector<absl::Status>* results);
+
+  // Element `i` of parameter `index` in the shard of whoever owns it.
+  const std::byte* OwnedElement(size_t index, size_t i);
+
   std::string FlatBits(
       const std::function<absl::Span<const float>(const ZeroOptimizer&)>& state) const;
 
@@ -70,6 +107,9 @@ class SimRanks {
   std::vector<std::unique_ptr<Communicator>> communicators_;
   std::vector<std::unique_ptr<MemoryLedger>> ledgers_;
   std::vector<std::unique_ptr<ZeroOptimizer>> optimizers_;
+  std::vector<std::map<size_t, std::vector<float>>>
+      gradients_;  // by rank and parameter, to announce
+  Order order_;
 };
 
 }  // namespace rz::testing

@@ -1,7 +1,11 @@
-// ddp, naive and ZeRO-1 hold the same bits after the same steps: over algorithm, bucket size, order
-// of delivery; and every byte, in memory and on the wire, is accounted for.
+// All stages hold the same bits after the same steps: over algorithm, bucket size, order of
+// delivery and of announcement; and every byte, in memory and on the wire, is accounted for.
+#include <algorithm>
 #include <cstdint>
 #include <memory>
+#include <numeric>
+#include <ostream>
+#include <random>
 #include <string>
 #include <tuple>
 #include <vector>
@@ -18,8 +22,8 @@ using ::rz::testing::SimRanks;
 
 const std::vector<ParamSpec>& HardParameters() {
   static const auto* specs = new std::vector<ParamSpec>{
-      {"embedding", {13, 7}}, {"empty", {0, 4}}, {"scalar", {}}, {"three", {3}},
-      {"matrix", {33, 31}},   {"prime", {997}},  {"none", {0}},
+      {"embedding", {13, 7}, 0}, {"empty", {0, 4}, 0}, {"scalar", {}, 1}, {"three", {3}, 1},
+      {"matrix", {33, 31}, 2},   {"prime", {997}, 3},  {"none", {0}, 4},
   };
   return *specs;
 }
@@ -37,91 +41,190 @@ void FillParameters(size_t index, absl::Span<float> values) {
   for (size_t i = 0; i < values.size(); ++i) values[i] = Noise(99, 0, index, i);
 }
 
-void FillGradients(SimRanks& ranks, uint64_t step) {
+// Gradients of a micro-step. Now and then a rank has none for a parameter, and the last rank has
+// none for the last two units.
+void FillGradients(SimRanks& ranks, uint64_t micro_step) {
   for (int rank = 0; rank < ranks.world(); ++rank) {
-    const FlatLayout& layout = ranks.optimizer(rank).layout();
-    for (size_t p = 0; p < layout.size(); ++p) {
-      for (size_t i = 0; i < static_cast<size_t>(layout.range(p).count); ++i) {
-        ranks.SetGradient(rank, p, i, Noise(step, static_cast<uint64_t>(rank), p, i));
+    const ZeroOptimizer& optimizer = ranks.optimizer(rank);
+    for (size_t p = 0; p < optimizer.layout().size(); ++p) {
+      const bool unused =
+          (micro_step + p + static_cast<uint64_t>(rank)) % 5 == 0 ||
+          (rank > 0 && rank == ranks.world() - 1 && optimizer.layout().spec(p).unit >= 3);
+      if (unused && AnnouncesGradients(optimizer.config())) continue;
+      for (size_t i = 0; i < static_cast<size_t>(optimizer.layout().range(p).count); ++i) {
+        ranks.SetGradient(rank, p, i,
+                          unused ? 0 : Noise(micro_step, static_cast<uint64_t>(rank), p, i));
       }
     }
   }
 }
 
+constexpr char kRing[] = "reduce_scatter:ring,all_reduce:ring";
+constexpr char kPairwise[] = "reduce_scatter:pairwise,all_reduce:pairwise";
+
+enum class Announcement { kNone, kBackward, kForward, kShuffled };
+
 struct Variant {
   ZeroStage stage;
   const char* algorithms;
   int64_t bucket_size;
-  uint64_t seed;
+  Announcement announcement = Announcement::kNone;
+  bool overlap = false;
+  int buckets_in_flight = 4;
+  bool release_after_forward = true;
+  int64_t persistence = 0;
+  int64_t max_live = 1'000'000'000;
+  uint64_t seed = 1;
 };
 
-const Variant kVariants[] = {
-    {ZeroStage::kDdp, "reduce_scatter:ring,all_reduce:ring", 500'000'000, 1},
-    {ZeroStage::kDdp, "reduce_scatter:pairwise,all_reduce:pairwise", 700, 2},
-    {ZeroStage::kDdp, "reduce_scatter:ring,all_reduce:ring", 1, 3},
-    {ZeroStage::kNaive, "reduce_scatter:ring,all_reduce:ring", 500'000'000, 9},
-    {ZeroStage::kNaive, "reduce_scatter:pairwise,all_reduce:pairwise", 700, 10},
-    {ZeroStage::kOne, "reduce_scatter:ring,all_reduce:ring", 500'000'000, 4},
-    {ZeroStage::kOne, "reduce_scatter:pairwise,all_reduce:pairwise", 500'000'000, 5},
-    {ZeroStage::kOne, "reduce_scatter:ring,all_reduce:ring", 700, 6},
-    {ZeroStage::kOne, "reduce_scatter:pairwise,all_reduce:pairwise", 1, 7},
-    {ZeroStage::kOne, "", 1, 8},
+std::ostream& operator<<(std::ostream& os, const Variant& v) {
+  return os << "stage " << v.stage << ", algorithms '" << v.algorithms << "', bucket "
+            << v.bucket_size << ", announcement " << static_cast<int>(v.announcement)
+            << ", overlap " << v.overlap << ", in flight " << v.buckets_in_flight << ", release "
+            << v.release_after_forward << ", persistence " << v.persistence;
+}
+
+constexpr int64_t kWhole = 500'000'000;
+
+const Variant kViewed[] = {
+    {ZeroStage::kDdp, kRing, kWhole},     {ZeroStage::kDdp, kPairwise, 700},
+    {ZeroStage::kDdp, kRing, 1},          {ZeroStage::kNaive, kRing, kWhole},
+    {ZeroStage::kNaive, kPairwise, 700},  {ZeroStage::kOne, kRing, kWhole},
+    {ZeroStage::kOne, kPairwise, kWhole}, {ZeroStage::kOne, kRing, 700},
+    {ZeroStage::kOne, kPairwise, 1},      {ZeroStage::kOne, "", 1},
 };
 
-// Bits of the states after some steps, and the norm of each, checking the books on the way.
-void TrainAndCheckBooks(int world, DType dtype, const Variant& variant, int steps,
-                        std::string* bits, std::vector<double>* norms) {
+const Variant kAnnounced[] = {
+    {ZeroStage::kDdp, kRing, 700, Announcement::kBackward},
+    {ZeroStage::kDdp, kPairwise, 1, Announcement::kShuffled, true},
+    {ZeroStage::kNaive, kRing, 1, Announcement::kForward, true, 1},
+    {ZeroStage::kOne, kPairwise, 1, Announcement::kBackward, true},
+    {ZeroStage::kOne, kRing, kWhole, Announcement::kShuffled, true},
+    {ZeroStage::kTwo, kRing, kWhole, Announcement::kBackward},
+    {ZeroStage::kTwo, kPairwise, 700, Announcement::kForward},
+    {ZeroStage::kTwo, kRing, 1, Announcement::kShuffled},
+    {ZeroStage::kTwo, kPairwise, 1, Announcement::kBackward, true, 1},
+    {ZeroStage::kTwo, "", 1, Announcement::kShuffled, false, 2},
+    {ZeroStage::kThree, kRing, kWhole, Announcement::kBackward},
+    {ZeroStage::kThree, kPairwise, 700, Announcement::kForward},
+    {ZeroStage::kThree, kRing, 1, Announcement::kShuffled, false, 1},
+    {ZeroStage::kThree, kPairwise, 1, Announcement::kBackward, false, 4, false},
+    {ZeroStage::kThree, kRing, 1, Announcement::kShuffled, true, 2, true, 800},
+    {ZeroStage::kThree, "", 1, Announcement::kBackward, false, 4, false, kWhole},
+    {ZeroStage::kThree, kPairwise, 1, Announcement::kBackward, false, 4, true, 0, 1},
+};
+
+ZeroConfig ConfigOf(const Variant& variant, DType dtype) {
   ZeroConfig config;
   config.stage = variant.stage;
   config.dtype = dtype;
   config.tile_chunk = 64;
   config.reduce_bucket_size = variant.bucket_size;
+  config.announce_gradients = variant.announcement != Announcement::kNone;
+  config.overlap_communication = variant.overlap;
+  config.buckets_in_flight = variant.buckets_in_flight;
+  config.release_after_forward = variant.release_after_forward;
+  config.param_persistence_threshold = variant.persistence;
+  config.max_live_parameters = variant.max_live;
+  return config;
+}
+
+SimRanks::Order OrderOf(Announcement announcement, uint64_t seed) {
+  return [announcement, seed](int rank, size_t parameters) {
+    std::vector<size_t> order(parameters);
+    std::iota(order.begin(), order.end(), size_t{0});
+    if (announcement == Announcement::kBackward) std::reverse(order.begin(), order.end());
+    std::mt19937_64 random(seed + 100 * static_cast<uint64_t>(rank));
+    if (announcement == Announcement::kShuffled) std::shuffle(order.begin(), order.end(), random);
+    return order;
+  };
+}
+
+// What may be accumulated over micro-steps.
+struct Accumulation {
+  int64_t micro_steps = 1;
+  AccumulationPolicy policy = AccumulationPolicy::kLocal;
+};
+
+void CheckReports(SimRanks& ranks, const std::vector<absl::StatusOr<StepReport>>& reports,
+                  int step) {
+  for (int rank = 0; rank < ranks.world(); ++rank) {
+    const absl::StatusOr<StepReport>& report = reports[static_cast<size_t>(rank)];
+    ASSERT_OK(report.status());
+    EXPECT_EQ(report->step, step);
+    EXPECT_FALSE(report->skipped);
+    EXPECT_EQ(report->norm, reports[0]->norm);
+    ASSERT_OK_AND_ASSIGN(const WirePlan plan, ranks.optimizer(rank).ExpectedWire());
+    EXPECT_EQ(report->payload_bytes, plan.payload_bytes()) << plan.explanation;
+    EXPECT_EQ(report->control_bytes, plan.control_bytes);
+  }
+}
+
+struct Trained {
+  std::string bits;
+  std::vector<double> norms;
+};
+
+// Bits of the states after some steps, and the norm of each, checking the books on the way.
+void TrainAndCheckBooks(int world, DType dtype, const Variant& variant, Accumulation accumulation,
+                        int steps, Trained* trained) {
+  SCOPED_TRACE(variant);
+  ZeroConfig config = ConfigOf(variant, dtype);
+  config.gradient_accumulation_steps = accumulation.micro_steps;
+  config.accumulation = accumulation.policy;
   ASSERT_OK_AND_ASSIGN(
       std::unique_ptr<SimRanks> ranks,
       SimRanks::Create(world, variant.algorithms, HardParameters(), config, nullptr, variant.seed));
   for (const absl::Status& status : ranks->Initialize(FillParameters)) ASSERT_OK(status);
+  ranks->set_order(OrderOf(variant.announcement, variant.seed));
+  uint64_t micro_step = 0;
   for (int step = 1; step <= steps; ++step) {
-    FillGradients(*ranks, static_cast<uint64_t>(step));
-    const auto reports = ranks->Step({0.01 / step});
-    for (int rank = 0; rank < world; ++rank) {
-      const absl::StatusOr<StepReport>& report = reports[static_cast<size_t>(rank)];
-      ASSERT_OK(report.status());
-      EXPECT_EQ(report->step, step);
-      EXPECT_FALSE(report->skipped);
-      EXPECT_EQ(report->norm, reports[0]->norm);
-      ASSERT_OK_AND_ASSIGN(const WirePlan plan, ranks->optimizer(rank).ExpectedWire());
-      EXPECT_EQ(report->payload_bytes, plan.payload_bytes()) << plan.explanation;
-      EXPECT_EQ(report->control_bytes, plan.control_bytes);
+    for (int64_t i = 1; i < accumulation.micro_steps; ++i) {
+      FillGradients(*ranks, ++micro_step);
+      for (const absl::Status& status : ranks->EndMicroStep()) ASSERT_OK(status);
     }
-    norms->push_back(reports[0]->norm);
+    FillGradients(*ranks, ++micro_step);
+    const auto reports = ranks->Step({0.01 / step});
+    ASSERT_NO_FATAL_FAILURE(CheckReports(*ranks, reports, step));
+    trained->norms.push_back(reports[0]->norm);
   }
-  *bits = ranks->StateBits(0);
+  trained->bits = ranks->StateBits(0);
   for (int rank = 0; rank < world; ++rank) {
-    EXPECT_EQ(ranks->StateBits(rank), *bits) << "rank " << rank << " differs from rank 0";
+    EXPECT_EQ(ranks->StateBits(rank), trained->bits) << "rank " << rank << " differs from rank 0";
     const MemoryReport memory = ranks->optimizer(rank).Memory();
     EXPECT_TRUE(memory.Balances()) << RenderMemoryTable({&memory, 1});
-    EXPECT_EQ(memory.other[1].now, 0) << "the initializer's scratch is still there";
+    EXPECT_EQ(memory.other[3].now, 0) << "the initializer's scratch is still there";
+  }
+}
+
+// Trains with each variant, on top of what is expected where that is something.
+void ExpectSameBits(int world, DType dtype, absl::Span<const Variant> variants,
+                    Accumulation accumulation, int steps, Trained* expected) {
+  for (const Variant& variant : variants) {
+    Trained trained;
+    ASSERT_NO_FATAL_FAILURE(
+        TrainAndCheckBooks(world, dtype, variant, accumulation, steps, &trained));
+    if (expected->bits.empty()) *expected = trained;
+    EXPECT_TRUE(trained.bits == expected->bits) << "the states differ: " << variant;
+    EXPECT_EQ(trained.norms, expected->norms) << variant;
   }
 }
 
 class StageEqualityTest : public ::testing::TestWithParam<std::tuple<int, DType>> {};
 
-TEST_P(StageEqualityTest, SameBitsOverStageAlgorithmAndBucketSize) {
+TEST_P(StageEqualityTest, SameBitsOverStageBucketAlgorithmAndAnnouncement) {
   const auto [world, dtype] = GetParam();
-  std::string expected;
-  std::vector<double> expected_norms;
-  for (const Variant& variant : kVariants) {
-    SCOPED_TRACE(::testing::Message() << "stage " << variant.stage << ", algorithms '"
-                                      << variant.algorithms << "', bucket " << variant.bucket_size);
-    std::string bits;
-    std::vector<double> norms;
-    ASSERT_NO_FATAL_FAILURE(TrainAndCheckBooks(world, dtype, variant, 3, &bits, &norms));
-    if (expected.empty()) {
-      expected = bits;
-      expected_norms = norms;
-    }
-    EXPECT_TRUE(bits == expected) << "the states differ from the first variant's";
-    EXPECT_EQ(norms, expected_norms);
+  Trained expected;
+  ASSERT_NO_FATAL_FAILURE(ExpectSameBits(world, dtype, kViewed, {}, 3, &expected));
+  ExpectSameBits(world, dtype, kAnnounced, {}, 3, &expected);
+}
+
+TEST_P(StageEqualityTest, SameBitsForEachPolicyOfAccumulation) {
+  const auto [world, dtype] = GetParam();
+  for (const AccumulationPolicy policy : {AccumulationPolicy::kLocal, AccumulationPolicy::kShard}) {
+    SCOPED_TRACE(policy == AccumulationPolicy::kLocal ? "local" : "shard");
+    Trained expected;
+    ASSERT_NO_FATAL_FAILURE(ExpectSameBits(world, dtype, kAnnounced, {3, policy}, 2, &expected));
   }
 }
 
@@ -135,26 +238,63 @@ INSTANTIATE_TEST_SUITE_P(Worlds, StageEqualityTest,
                          });
 
 TEST(StageEqualityTest, AnyOrderOfDeliveryGivesTheSameBits) {
-  std::string expected;
+  Trained expected;
   for (uint64_t seed = 1; seed <= 40; ++seed) {
-    std::string bits;
-    std::vector<double> norms;
-    const Variant variant = {ZeroStage::kOne, kVariants[3].algorithms, 1, seed};
-    ASSERT_NO_FATAL_FAILURE(TrainAndCheckBooks(4, DType::kBFloat16, variant, 1, &bits, &norms));
-    if (expected.empty()) expected = bits;
-    EXPECT_TRUE(bits == expected) << "seed " << seed;
+    Variant one = {ZeroStage::kOne, kRing, 1};
+    Variant two = {ZeroStage::kTwo, kRing, 1, Announcement::kShuffled};
+    Variant three = {ZeroStage::kThree, kRing, 1, Announcement::kShuffled};
+    one.seed = two.seed = three.seed = seed;
+    ASSERT_NO_FATAL_FAILURE(
+        ExpectSameBits(4, DType::kBFloat16, {one, two, three}, {}, 1, &expected));
   }
 }
 
 TEST(StageEqualityTest, SixtyFourRanks) {
-  std::string ddp, sharded;
-  std::vector<double> ddp_norms, sharded_norms;
-  ASSERT_NO_FATAL_FAILURE(
-      TrainAndCheckBooks(64, DType::kBFloat16, kVariants[0], 1, &ddp, &ddp_norms));
-  ASSERT_NO_FATAL_FAILURE(
-      TrainAndCheckBooks(64, DType::kBFloat16, kVariants[6], 1, &sharded, &sharded_norms));
-  EXPECT_TRUE(ddp == sharded);
-  EXPECT_EQ(ddp_norms, sharded_norms);
+  Trained expected;
+  ExpectSameBits(64, DType::kBFloat16,
+                 {{ZeroStage::kDdp, kRing, kWhole},
+                  {ZeroStage::kOne, kPairwise, kWhole},
+                  {ZeroStage::kThree, kPairwise, 1, Announcement::kBackward}},
+                 {}, 1, &expected);
+}
+
+// Rounding apart: micro-steps of 8 samples each against one step of all 32.
+TEST(StageEqualityTest, FourMicroStepsOfEightAreOneOfThirtyTwo) {
+  constexpr int kSamples = 32;
+  for (const ZeroStage stage :
+       {ZeroStage::kDdp, ZeroStage::kOne, ZeroStage::kTwo, ZeroStage::kThree}) {
+    for (const AccumulationPolicy policy :
+         {AccumulationPolicy::kLocal, AccumulationPolicy::kShard}) {
+      std::vector<double> norms;
+      for (const int micro_steps : {1, 4}) {
+        ZeroConfig config = ConfigOf({stage, kRing, 1, Announcement::kBackward}, DType::kFloat32);
+        config.gradient_accumulation_steps = micro_steps;
+        config.accumulation = policy;
+        ASSERT_OK_AND_ASSIGN(std::unique_ptr<SimRanks> ranks,
+                             SimRanks::Create(2, kRing, {{"w", {300}}}, config));
+        for (const absl::Status& status : ranks->Initialize(FillParameters)) ASSERT_OK(status);
+        for (int micro_step = 0; micro_step < micro_steps; ++micro_step) {
+          for (size_t i = 0; i < 300; ++i) {
+            double sum[2] = {0, 0};
+            for (int s = micro_step * kSamples / micro_steps;
+                 s < (micro_step + 1) * kSamples / micro_steps; ++s) {
+              sum[s % 2] += Noise(7, static_cast<uint64_t>(s), 0, i) * GradientScale(2, kSamples);
+            }
+            for (int rank : {0, 1}) {
+              ranks->SetGradient(rank, 0, i, static_cast<float>(sum[rank]));
+            }
+          }
+          if (micro_step + 1 < micro_steps) {
+            for (const absl::Status& status : ranks->EndMicroStep()) ASSERT_OK(status);
+          }
+        }
+        const auto reports = ranks->Step({0.1});
+        ASSERT_OK(reports[1].status());
+        norms.push_back(reports[1]->norm);
+      }
+      EXPECT_NEAR(norms[1] / norms[0], 1, 1e-6) << "stage " << stage;
+    }
+  }
 }
 
 }  // namespace

@@ -1,6 +1,6 @@
 // StagePolicy: what a stage does with one bucket. The step is the same pipeline for all of them
-// (step_pipeline.h); a policy says how a bucket's gradients are reduced, which part of it this rank
-// updates, and how the new parameters get back to everybody.
+// (gradient_reducer.h, step_pipeline.h); a policy says how a bucket's gradients are reduced, which
+// part of it this rank updates, and how the new parameters get back to everybody.
 //
 // Threads: the optimizer's. Started operations own the memory they were given until they are done.
 #ifndef RINGZERO_OPTIMIZER_STAGE_POLICY_H_
@@ -12,6 +12,7 @@
 
 #include "absl/status/statusor.h"
 #include "collectives/communicator.h"
+#include "optimizer/gathered_units.h"
 #include "optimizer/kernels/optimizer_kernel.h"
 #include "optimizer/layout/partition.h"
 #include "optimizer/model_state.h"
@@ -25,29 +26,39 @@ struct StageParts {
   Communicator* communicator;
   const Partition* partition;
   const ModelState* state;
+  const GatheredUnits* units;
   DType dtype;
+  ReduceOp op;             // what makes one gradient of all ranks'
+  bool accumulates_shard;  // reduced gradients are added up in the state's accumulator
   OptimizerKernel kernel;
 
   CallOptions call() const { return {.tile_chunk = partition->tile_chunk()}; }
 
-  // Starts the mean of a bucket of the whole gradients over all ranks, in place.
-  absl::StatusOr<Operation> AllReduceGradients(const Bucket& bucket) const;
+  // Starts the all_reduce of a bucket of the whole gradients, in place.
+  absl::StatusOr<Operation> AllReduce(const Bucket& bucket, void* gradients) const;
 };
 
 class StagePolicy {
  public:
   virtual ~StagePolicy() = default;
 
-  // Starts the mean of the bucket's gradients over all ranks. On all ranks, bucket by bucket.
-  virtual absl::StatusOr<Operation> StartReduce(const Bucket& bucket) = 0;
+  // Starts the reduction of the bucket's gradients over all ranks. On all ranks, bucket by bucket.
+  // `gradients` [bucket.flat.count]: where the stage holds whole ones, those.
+  virtual absl::StatusOr<Operation> StartReduce(const Bucket& bucket, void* gradients) = 0;
 
-  // The reduced gradient of this rank's chunk in `tile`, after its bucket's reduction.
-  virtual const void* ReducedChunk(int64_t tile) const = 0;
+  // Adds the bucket's reduced gradients, as far as this rank owns them, to the accumulator, or with
+  // `first` sets it to them.
+  virtual void Accumulate(const Bucket& bucket, bool first) = 0;
+
+  // The gradient of this rank's chunk in `tile` as it is to be applied, after its bucket's
+  // reduction: AppliedGradientDType(config).
+  virtual const void* GradientChunk(int64_t tile) const = 0;
 
   // The optimizer on what this rank owns of the bucket. Local.
   virtual void Update(const Bucket& bucket, const StepConstants& step) = 0;
 
-  // Starts bringing the bucket's new parameters to all ranks; nothing where they are there already.
+  // Starts bringing the bucket's new parameters to all ranks; nothing where they are there already
+  // or are gathered before their use.
   virtual absl::StatusOr<std::optional<Operation>> StartGather(const Bucket& bucket) = 0;
 
   // Sets parameters of the flat range from fp32 values: the working ones, and the master where this

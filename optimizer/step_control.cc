@@ -63,14 +63,23 @@ absl::StatusOr<StepDecision> Decide(absl::Span<const StepVote> votes) {
   return decision;
 }
 
+std::string NonFiniteCause(absl::Span<const StepVote> votes, const FlatLayout& layout) {
+  for (size_t rank = 0; rank < votes.size(); ++rank) {
+    if (votes[rank].own_non_finite == kNoElement) continue;
+    return absl::StrCat("rank ", rank, "'s gradient of ",
+                        layout.spec(static_cast<size_t>(votes[rank].own_non_finite)).name,
+                        " is not finite");
+  }
+  return "the gradient of each rank is finite, what they are reduced to is not";
+}
+
 uint64_t PlanHash(const FlatLayout& layout, const Partition& partition, const ZeroConfig& config) {
-  std::string plan =
-      absl::StrCat(Fingerprint(config), " world ", partition.world(), " padded ",
-                   partition.padded_elements(), " tile_chunk ", partition.tile_chunk(),
-                   " bucket ", partition.bucket_elements(), "\n");
+  std::string plan = absl::StrCat(
+      Fingerprint(config), " world ", partition.world(), " padded ", partition.padded_elements(),
+      " tile_chunk ", partition.tile_chunk(), " bucket ", partition.bucket_elements(), "\n");
   for (size_t i = 0; i < layout.size(); ++i) {
     const ParamSpec& spec = layout.spec(i);
-    absl::StrAppend(&plan, spec.name, " [", absl::StrJoin(spec.shape, ","), "]\n");
+    absl::StrAppend(&plan, spec.name, " [", absl::StrJoin(spec.shape, ","), "] ", spec.unit, "\n");
   }
   return HashText(plan);
 }

@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <limits>
+#include <string>
 #include <string_view>
 
 #include "absl/status/statusor.h"
@@ -26,9 +27,10 @@ struct StepVote {
   int64_t step = 0;  // steps taken before this one
   double learning_rate = 0;
   double loss_scale = 1;
+  int64_t own_non_finite = kNoElement;  // first parameter it announced something not finite for
 };
 inline constexpr int64_t kVoteWords = sizeof(StepVote) / sizeof(int64_t);
-static_assert(sizeof(StepVote) == 56, "a vote has no padding");
+static_assert(sizeof(StepVote) == 64, "a vote has no padding");
 
 struct StepDecision {
   bool take = false;
@@ -41,6 +43,9 @@ struct StepDecision {
 //   FailedPrecondition  ranks disagree on plan, step, learning rate or loss scale; names the first
 //                       that differs from rank 0, and both values
 absl::StatusOr<StepDecision> Decide(absl::Span<const StepVote> votes);
+
+// Who brought what is not finite: "rank 2's gradient of layer4.bias is not finite".
+std::string NonFiniteCause(absl::Span<const StepVote> votes, const FlatLayout& layout);
 
 // Hash of everything that must be alike on all ranks.
 uint64_t PlanHash(const FlatLayout& layout, const Partition& partition, const ZeroConfig& config);

@@ -92,5 +92,15 @@ TEST(PlanHashTest, ChangesWithWhatMustBeAlike) {
   EXPECT_NE(HashOf({{"w", {3, 4}}}, 2, other), hash);
 }
 
+TEST(StepControlTest, TheCauseIsTheFirstRankThatBroughtItAndItsParameter) {
+  const FlatLayout layout = FlatLayout::Create({{"a", {2}}, {"b", {3}}}).value();
+  std::vector<StepVote> votes = {Vote(1), Vote(1), Vote(1)};
+  EXPECT_EQ(NonFiniteCause(votes, layout),
+            "the gradient of each rank is finite, what they are reduced to is not");
+  votes[1].own_non_finite = 1;
+  votes[2].own_non_finite = 0;
+  EXPECT_EQ(NonFiniteCause(votes, layout), "rank 1's gradient of b is not finite");
+}
+
 }  // namespace
 }  // namespace rz

@@ -1,14 +1,15 @@
 // A step:
-//   1. Reduce. The mean of each bucket's gradients over the ranks is started, in the order of the
-//      buckets and at most buckets_in_flight at once. As each is done, this rank adds the squares
-//      of its own chunks in fp64: within a chunk in the kernel's fixed order, then tile after tile.
+//   1. Reduce. The gradients of all ranks become one, bucket by bucket; those that were announced
+//      early are under way or done already (gradient_reducer.h). Of each bucket this rank adds the
+//      squares of its own chunks in fp64: within a chunk in the kernel's fixed order, then tile
+//      after tile.
 //   2. Control. All ranks exchange their votes (sum of squares, non-finite elements, plan, step,
 //      learning rate). Everyone adds the squares in the order of ranks and decides from the same
 //      bytes. This is the commit point: nothing has changed before it. A gradient that is not
 //      finite ends the step here, on all ranks alike, and lowers a dynamic loss scale.
 //   3. Update. Bucket by bucket: the optimizer on what this rank owns, with unscaling and clipping
-//      as one factor of the gradient, then the new parameters are gathered
-//      while the next bucket is updated.
+//      as one factor of the gradient, then the new parameters are gathered while the next bucket is
+//      updated.
 // Source of the sharded step: Rajbhandari et al., "ZeRO", 2019, section 5.
 #include "optimizer/step_pipeline.h"
 
@@ -35,19 +36,27 @@ bool IsFiniteAt(const void* elements, int64_t index, DType dtype) {
 
 StepPipeline::StepPipeline(Communicator* communicator, const FlatLayout* layout,
                            const Partition* partition, const ZeroConfig* config,
-                           StagePolicy* policy)
+                           StagePolicy* policy, GradientReducer* reducer)
     : communicator_(communicator),
       layout_(layout),
       partition_(partition),
       config_(config),
       policy_(policy),
+      reducer_(reducer),
       plan_hash_(PlanHash(*layout, *partition, *config)),
       scaler_(config->loss_scale),
       result_(absl::FailedPreconditionError("no step has been taken yet")),
       operations_(static_cast<size_t>(partition->bucket_count())),
       votes_(static_cast<size_t>(partition->world())) {}
 
-void StepPipeline::Reset() { scaler_ = LossScaler(config_->loss_scale); }
+void StepPipeline::Reset() {
+  scaler_ = LossScaler(config_->loss_scale);
+  payload_before_.reset();
+}
+
+void StepPipeline::BeginWire() {
+  if (!payload_before_) payload_before_ = communicator_->wire_counters().payload();
+}
 
 void StepPipeline::Start(int64_t steps_taken, double learning_rate) {
   phase_ = Phase::kReduce;
@@ -59,7 +68,8 @@ void StepPipeline::Start(int64_t steps_taken, double learning_rate) {
   vote_.learning_rate = learning_rate;
   vote_.loss_scale = scaler_.scale();
   begin_ = config_->clock->Now();
-  payload_before_ = communicator_->wire_counters().payload();
+  BeginWire();
+  reducer_->CloseAll(/*last=*/true);
 }
 
 bool StepPipeline::Poll() {
@@ -83,6 +93,7 @@ bool StepPipeline::Poll() {
 }
 
 Operation* StepPipeline::awaited() {
+  if (phase_ == Phase::kReduce) return reducer_->awaited();
   if (phase_ == Phase::kControl) return &*control_;
   if (phase_ == Phase::kIdle || completed_ == started_) return nullptr;
   std::optional<Operation>& operation = operations_[static_cast<size_t>(completed_)];
@@ -90,19 +101,16 @@ Operation* StepPipeline::awaited() {
 }
 
 bool StepPipeline::AdvanceReduce() {
-  if (started_ < partition_->bucket_count() && RoomInFlight()) {
-    absl::StatusOr<Operation> operation = policy_->StartReduce(partition_->bucket(started_));
-    if (!operation.ok()) return Fail(operation.status());
-    operations_[static_cast<size_t>(started_++)] = *std::move(operation);
+  if (reducer_->Advance()) return true;
+  if (!reducer_->result().ok()) return Fail(reducer_->result());
+  if (const std::optional<Bucket> bucket = reducer_->TakeReduced()) {
+    Inspect(*bucket);
     return true;
   }
-  if (completed_ == partition_->bucket_count()) return StartControl();
-  std::optional<Operation>& operation = operations_[static_cast<size_t>(completed_)];
-  if (!operation->Poll()) return false;
-  if (!operation->status().ok()) return Fail(operation->status());
-  operation.reset();
-  Inspect(partition_->bucket(completed_++));
-  return true;
+  if (!reducer_->done()) return false;
+  vote_.own_non_finite = reducer_->first_non_finite();
+  reducer_->EndMicroStep(/*last=*/true);
+  return StartControl();
 }
 
 void StepPipeline::Inspect(const Bucket& bucket) {
@@ -111,7 +119,8 @@ void StepPipeline::Inspect(const Bucket& bucket) {
   for (int64_t tile = bucket.first_tile; tile < bucket.first_tile + bucket.tile_count; ++tile) {
     const Range chunk = partition_->Chunk(tile, self);
     const double squares =
-        SumOfSquares(config_->dtype, policy_->ReducedChunk(tile), static_cast<size_t>(chunk.count));
+        SumOfSquares(AppliedGradientDType(*config_), policy_->GradientChunk(tile),
+                     static_cast<size_t>(chunk.count));
     // Squares of finite float32 values cannot overflow float64: a sum that is not finite is the
     // cheap sign of an element that is not.
     if (!std::isfinite(squares)) TakeNonFinite(tile);
@@ -121,12 +130,12 @@ void StepPipeline::Inspect(const Bucket& bucket) {
 }
 
 void StepPipeline::TakeNonFinite(int64_t tile) {
-  const void* elements = policy_->ReducedChunk(tile);
+  const DType dtype = AppliedGradientDType(*config_);
+  const void* elements = policy_->GradientChunk(tile);
   const Range chunk = partition_->Chunk(tile, communicator_->rank());
-  vote_.non_finite_count +=
-      CountNonFinite(config_->dtype, elements, static_cast<size_t>(chunk.count));
+  vote_.non_finite_count += CountNonFinite(dtype, elements, static_cast<size_t>(chunk.count));
   int64_t first = 0;
-  while (IsFiniteAt(elements, first, config_->dtype)) ++first;
+  while (IsFiniteAt(elements, first, dtype)) ++first;
   vote_.first_non_finite = std::min(vote_.first_non_finite, chunk.offset + first);
 }
 
@@ -159,6 +168,7 @@ bool StepPipeline::AdvanceControl() {
   if (report_.skipped) {
     const std::optional<size_t> parameter = layout_->Find(decision->first_non_finite);
     if (parameter) report_.first_non_finite_parameter = layout_->spec(*parameter).name;
+    if (AnnouncesGradients(*config_)) report_.non_finite_cause = NonFiniteCause(votes_, *layout_);
     return Finish();
   }
   phase_ = Phase::kUpdate;
@@ -200,7 +210,8 @@ bool StepPipeline::AdvanceUpdate() {
 bool StepPipeline::Finish() {
   report_.communication = config_->clock->Now() - begin_ - report_.optimizer;
   report_.payload_bytes =
-      communicator_->wire_counters().payload() - payload_before_ - report_.control_bytes;
+      communicator_->wire_counters().payload() - *payload_before_ - report_.control_bytes;
+  payload_before_.reset();
   phase_ = Phase::kIdle;
   result_ = report_;
   return true;
@@ -215,10 +226,11 @@ bool StepPipeline::Fail(absl::Status status) {
 }
 
 void StepPipeline::Abandon() {
-  if (phase_ != Phase::kIdle) {
+  if (phase_ != Phase::kIdle || reducer_->awaited() != nullptr) {
     communicator_->Abort(absl::CancelledError("the optimizer was destroyed during a step"));
   }
   // After a failure too, operations of other buckets may still hold their memory.
+  reducer_->Drain();
   for (std::optional<Operation>& operation : operations_) {
     while (operation && !operation->Poll()) {
     }

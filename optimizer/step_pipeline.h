@@ -13,6 +13,7 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "collectives/communicator.h"
+#include "optimizer/gradient_reducer.h"
 #include "optimizer/kernels/optimizer_config.h"
 #include "optimizer/layout/flat_layout.h"
 #include "optimizer/layout/partition.h"
@@ -28,13 +29,17 @@ class StepPipeline {
  public:
   // All arguments outlive the pipeline.
   StepPipeline(Communicator* communicator, const FlatLayout* layout, const Partition* partition,
-               const ZeroConfig* config, StagePolicy* policy);
+               const ZeroConfig* config, StagePolicy* policy, GradientReducer* reducer);
 
   // The loss scale as at the start. Requires that no step is under way.
   void Reset();
 
   // What the losses of the next step are to be multiplied by.
   double loss_scale() const { return scaler_.scale(); }
+
+  // What is sent from here on is of the next step, unless that has begun already.
+  void BeginWire();
+  bool has_wire() const { return payload_before_.has_value(); }
 
   // Begins a step after `steps_taken` others. Requires that none is under way.
   void Start(int64_t steps_taken, double learning_rate);
@@ -79,6 +84,7 @@ class StepPipeline {
   const Partition* partition_;
   const ZeroConfig* config_;
   StagePolicy* policy_;
+  GradientReducer* reducer_;
   uint64_t plan_hash_;
   LossScaler scaler_;
 
@@ -86,7 +92,7 @@ class StepPipeline {
   absl::StatusOr<StepReport> result_;
   StepReport report_;
 
-  // Of the phase's collectives, by bucket: those below started_ have been started, those below
+  // Of the update's collectives, by bucket: those below started_ have been started, those below
   // completed_ are done and dealt with.
   std::vector<std::optional<Operation>> operations_;
   int64_t started_ = 0;
@@ -98,7 +104,7 @@ class StepPipeline {
   StepConstants step_;
 
   absl::Duration begin_;
-  int64_t payload_before_ = 0;
+  std::optional<int64_t> payload_before_;
   int64_t payload_before_control_ = 0;
 };
 

@@ -21,6 +21,10 @@ struct StepReport {
   int64_t non_finite_count = 0;
   std::string first_non_finite_parameter;
 
+  // Of a skipped step whose gradients were announced: the first rank that brought such an element,
+  // and the first parameter it did so for, in words.
+  std::string non_finite_cause;
+
   // L2 norm of the mean gradient over all samples, without the loss scale: before clipping and
   // after. Not finite where the step was skipped.
   double norm = 0;

@@ -49,44 +49,30 @@ absl::Status ValidateSizes(const ZeroConfig& config) {
   return absl::OkStatus();
 }
 
-// What the stages that are there leave out.
+std::string DTypeText(std::optional<DType> dtype) {
+  return dtype ? std::string(NameOf(*dtype)) : "unset";
+}
+
+// What the stages leave out.
 absl::Status ValidateSupport(const ZeroConfig& config) {
-  if (config.stage == ZeroStage::kTwo || config.stage == ZeroStage::kThree) {
-    return NotRun(absl::StrCat("stage ", std::string(NameOf(config.stage))), "use ddp, naive or 1");
-  }
   if (!IsParameterDType(config.dtype)) {
     return absl::UnimplementedError(
         absl::StrCat("dtype ", std::string(NameOf(config.dtype)),
                      " is not supported for parameters; use float32, bfloat16 or float16"));
   }
-  if (config.gradient_accumulation_steps != 1) {
-    return NotRun(absl::StrCat("gradient_accumulation_steps ", config.gradient_accumulation_steps),
-                  "use 1");
-  }
-  if (config.accumulation != AccumulationPolicy::kLocal) {
-    return NotRun("accumulation into the shard", "use the local one");
-  }
-  if (config.accumulation_dtype.value_or(config.dtype) != config.dtype) {
-    return NotRun("an accumulation_dtype other than the working dtype", "leave it out");
+  const DType accumulated = config.gradient_accumulation_steps > 1 ? DType::kFloat32 : config.dtype;
+  if (config.accumulation_dtype.value_or(accumulated) != accumulated) {
+    return NotRun(absl::StrCat("accumulation_dtype ", DTypeText(config.accumulation_dtype)),
+                  absl::StrCat("leave it out for ", std::string(NameOf(accumulated))));
   }
   if (config.communication_dtype.value_or(config.dtype) != config.dtype) {
     return NotRun("a communication_dtype other than the working dtype", "leave it out");
-  }
-  if (config.reduction != GradientReduction::kMean) {
-    return NotRun("the sum of gradients", "use the mean");
   }
   if (config.allgather_bucket_size.value_or(config.reduce_bucket_size) !=
       config.reduce_bucket_size) {
     return NotRun("an allgather_bucket_size other than reduce_bucket_size", "leave it out");
   }
-  if (config.overlap_communication) {
-    return NotRun("overlapping communication with backward", "set it to false");
-  }
   return absl::OkStatus();
-}
-
-std::string DTypeText(std::optional<DType> dtype) {
-  return dtype ? std::string(NameOf(*dtype)) : "unset";
 }
 
 }  // namespace
@@ -124,7 +110,8 @@ std::string Fingerprint(const ZeroConfig& config) {
       DTypeText(config.accumulation_dtype), " communication ",
       DTypeText(config.communication_dtype), " ", static_cast<int>(config.reduction), " buckets ",
       config.reduce_bucket_size, " ", config.allgather_bucket_size.value_or(0), " ",
-      config.overlap_communication, " ", config.buckets_in_flight, " stage 3 ",
+      config.overlap_communication, " ", config.buckets_in_flight, " announced ",
+      config.announce_gradients, " stage 3 ", config.release_after_forward, " ",
       config.prefetch_bucket_size, " ", config.max_live_parameters, " ",
       config.param_persistence_threshold);
 }

@@ -59,6 +59,10 @@ struct ZeroConfig {
   // The mean gradient is scaled down to this L2 norm where it is longer; 0: never.
   double gradient_clipping = 0;
 
+  // Whether gradients are announced one by one (ZeroOptimizer::AddGradient) and not written into
+  // views. Always so in stages 2 and 3 and with several micro-steps.
+  bool announce_gradients = false;
+
   // Micro-steps whose gradients make one step.
   int64_t gradient_accumulation_steps = 1;
   AccumulationPolicy accumulation = AccumulationPolicy::kLocal;
@@ -74,11 +78,16 @@ struct ZeroConfig {
   int64_t reduce_bucket_size = 500'000'000;
   std::optional<int64_t> allgather_bucket_size;
 
-  // Whether buckets are reduced while backward still computes others.
+  // Whether buckets are reduced while backward still computes others. Always so in stages 2 and 3,
+  // which could not hold them until the step.
   bool overlap_communication = false;
 
+  // Stage 3: whether a unit's parameters are let go of after forward and gathered again for
+  // backward, all but the last unit's.
+  bool release_after_forward = true;
+
   // Stage 3: elements gathered ahead of their use, elements gathered at once, and the size up to
-  // which a parameter is kept whole on every rank.
+  // which a unit of parameters is kept whole on every rank.
   int64_t prefetch_bucket_size = 50'000'000;
   int64_t max_live_parameters = 1'000'000'000;
   int64_t param_persistence_threshold = 0;
@@ -92,6 +101,34 @@ struct ZeroConfig {
   MemoryLedger* ledger = MemoryLedger::Default();
   const Clock* clock = Clock::Steady();
 };
+
+// Every rank holds whole gradients, or a shard of them and those of open buckets.
+inline bool HoldsWholeGradients(ZeroStage stage) {
+  return stage != ZeroStage::kTwo && stage != ZeroStage::kThree;
+}
+
+// Gradients enter by AddGradient.
+inline bool AnnouncesGradients(const ZeroConfig& config) {
+  return config.announce_gradients || !HoldsWholeGradients(config.stage) ||
+         config.gradient_accumulation_steps > 1;
+}
+
+// Gradients are reduced at every micro-step, and their sum is kept in float32.
+inline bool AccumulatesShards(const ZeroConfig& config) {
+  return config.gradient_accumulation_steps > 1 &&
+         config.accumulation == AccumulationPolicy::kShard;
+}
+
+// Gradients are added up in float32 on every rank and reduced once.
+inline bool AccumulatesLocally(const ZeroConfig& config) {
+  return config.gradient_accumulation_steps > 1 &&
+         config.accumulation == AccumulationPolicy::kLocal;
+}
+
+// Of the gradients that are inspected and applied.
+inline DType AppliedGradientDType(const ZeroConfig& config) {
+  return AccumulatesShards(config) ? DType::kFloat32 : config.dtype;
+}
 
 // InvalidArgument names the field, its value and what it may be; Unimplemented names what this
 // optimizer knows but does not run.

@@ -32,49 +32,137 @@ class ZeroOptimizer::Impl {
       : communicator_(communicator),
         config_(config),
         layout_(std::move(layout)),
-        partition_(partition),
+        partition_(std::move(partition)),
         state_(std::move(state)),
-        policy_(MakeStagePolicy(config.stage, {.communicator = communicator,
-                                               .partition = &partition_,
-                                               .state = &state_,
-                                               .dtype = config.dtype,
-                                               .kernel = kernel})),
+        units_(communicator, &layout_, &partition_, &config_, &state_),
+        policy_(MakeStagePolicy(
+            config.stage,
+            {.communicator = communicator,
+             .partition = &partition_,
+             .state = &state_,
+             .units = &units_,
+             .dtype = config.dtype,
+             .op = config.reduction == GradientReduction::kMean ? ReduceOp::kAvg : ReduceOp::kSum,
+             .accumulates_shard = AccumulatesShards(config),
+             .kernel = kernel})),
         broadcast_(communicator, &layout_, &partition_, &config_, policy_.get()),
-        pipeline_(communicator, &layout_, &partition_, &config_, policy_.get()) {}
+        reducer_(communicator, &layout_, &partition_, &config_, &state_, policy_.get()),
+        pipeline_(communicator, &layout_, &partition_, &config_, policy_.get(), &reducer_) {}
+
+  absl::Status Allocate() {
+    RZ_RETURN_IF_ERROR(units_.AllocatePersistent());
+    return reducer_.Allocate();
+  }
 
   absl::Status StartInitialize(Initializer initializer) {
     RZ_RETURN_IF_ERROR(CheckIdle());
+    if (reducer_.has_begun()) {
+      return absl::FailedPreconditionError(
+          "gradients of a step have been announced; take the step before Initialize");
+    }
+    RZ_RETURN_IF_ERROR(units_.Invalidate());
     RZ_RETURN_IF_ERROR(broadcast_.Start(std::move(initializer)));
     steps_taken_ = 0;
+    reducer_.Reset();
     pipeline_.Reset();
     for (const Buffer& state : state_.optimizer) FillZero(state.bytes());
     return absl::OkStatus();
   }
 
   absl::Status StartStep(const StepOptions& options) {
-    RZ_RETURN_IF_ERROR(CheckIdle());
-    RZ_RETURN_IF_ERROR(broadcast_.result());
+    RZ_RETURN_IF_ERROR(CheckReady());
     const double rate = options.learning_rate.value_or(learning_rate());
     if (!(rate >= 0) || !std::isfinite(rate)) {
       return absl::InvalidArgumentError(
           absl::StrCat("learning rate is ", rate, "; it must be finite and at least 0"));
     }
+    RZ_RETURN_IF_ERROR(units_.Poll());
+    RZ_RETURN_IF_ERROR(units_.Invalidate());
     pipeline_.Start(steps_taken_, rate);
     return absl::OkStatus();
   }
 
+  absl::Status StartAdd(size_t index, const void* values, size_t count, DType dtype) {
+    RZ_RETURN_IF_ERROR(CheckReady());
+    if (index < layout_.size() && static_cast<int64_t>(count) != layout_.range(index).count) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("the gradient of '", layout_.spec(index).name, "' has ", count,
+                       " elements; the parameter has ", layout_.range(index).count));
+    }
+    pipeline_.BeginWire();
+    return reducer_.StartAdd(index, values, dtype);
+  }
+
+  absl::Status StartEndMicroStep() {
+    RZ_RETURN_IF_ERROR(CheckReady());
+    if (reducer_.micro_step() + 1 >= config_.gradient_accumulation_steps) {
+      return absl::FailedPreconditionError(absl::StrCat("micro-step ", reducer_.micro_step() + 1,
+                                                        " of ", config_.gradient_accumulation_steps,
+                                                        " ends with Step"));
+    }
+    pipeline_.BeginWire();
+    reducer_.CloseAll(/*last=*/false);
+    ending_micro_step_ = true;
+    return absl::OkStatus();
+  }
+
+  absl::Status StartGather(size_t unit, Pass pass) {
+    RZ_RETURN_IF_ERROR(CheckReady());
+    if (pass != Pass::kEvaluation) {
+      pipeline_.BeginWire();
+    } else if (config_.stage == ZeroStage::kThree && pipeline_.has_wire()) {
+      return absl::FailedPreconditionError(
+          absl::StrCat("unit ", unit,
+                       " is gathered for evaluation within a step; evaluate before "
+                       "its first forward pass or after Step"));
+    }
+    return units_.Start(unit);
+  }
+
+  absl::Status Gather(size_t unit, Pass pass) {
+    RZ_RETURN_IF_ERROR(StartGather(unit, pass));
+    while (!units_.IsWhole(unit)) {
+      MoveReductions();
+      RZ_RETURN_IF_ERROR(units_.Poll());
+      // Its status is seen by the next Poll.
+      if (Operation* operation = units_.awaited(unit)) (void)operation->Wait();
+    }
+    return communicator_->status();
+  }
+
+  absl::Status Release(size_t unit, Pass pass) {
+    RZ_RETURN_IF_ERROR(CheckReady());
+    RZ_RETURN_IF_ERROR(units_.Poll());
+    RZ_RETURN_IF_ERROR(units_.Release(unit, pass));
+    if (pass != Pass::kBackward) return absl::OkStatus();
+    pipeline_.BeginWire();
+    return reducer_.CloseUnit(unit);
+  }
+
   bool Poll() {
     if (broadcast_.running()) return broadcast_.Poll();
-    if (!pipeline_.running()) return true;
-    if (!pipeline_.Poll()) return false;
-    if (pipeline_.result().ok()) steps_taken_ = pipeline_.result()->step;
-    return true;
+    if (pipeline_.running()) {
+      if (!pipeline_.Poll()) return false;
+      if (pipeline_.result().ok()) steps_taken_ = pipeline_.result()->step;
+      return true;
+    }
+    // A failure is the communicator's, and seen by the next call.
+    (void)units_.Poll();
+    MoveReductions();
+    if (!reducer_.result().ok()) ending_micro_step_ = false;
+    if (ending_micro_step_ && reducer_.done()) {
+      reducer_.EndMicroStep(/*last=*/false);
+      ending_micro_step_ = false;
+    }
+    return !ending_micro_step_ && !reducer_.adding();
   }
 
   // Polls to the end, sleeping in the operation that is waited for.
   void Run() {
     while (!Poll()) {
-      Operation* operation = broadcast_.running() ? broadcast_.awaited() : pipeline_.awaited();
+      Operation* operation = broadcast_.running()  ? broadcast_.awaited()
+                             : pipeline_.running() ? pipeline_.awaited()
+                                                   : reducer_.awaited();
       // Its status is seen by the next Poll.
       if (operation != nullptr) (void)operation->Wait();
     }
@@ -82,6 +170,7 @@ class ZeroOptimizer::Impl {
 
   void Abandon() {
     broadcast_.Abandon();
+    units_.Abandon();
     pipeline_.Abandon();
   }
 
@@ -105,12 +194,13 @@ class ZeroOptimizer::Impl {
                         communicator_->CarriageOf(Collective::kAllGather, config_.dtype));
     RZ_ASSIGN_OR_RETURN(routes.control,
                         communicator_->CarriageOf(Collective::kAllGather, DType::kInt64));
-    const int64_t elements = partition_.padded_elements();
+    const int64_t micro_steps = config_.gradient_accumulation_steps;
     return PlanWire({.stage = config_.stage,
                      .world = partition_.world(),
                      .dtype = config_.dtype,
-                     .reduced_elements = elements,
-                     .gathered_elements = config_.stage == ZeroStage::kDdp ? 0 : elements},
+                     .reduced_elements = partition_.padded_elements() *
+                                         (AccumulatesShards(config_) ? micro_steps : 1),
+                     .gathered_elements = units_.ElementsGatheredAStep(micro_steps)},
                     routes);
   }
 
@@ -118,6 +208,8 @@ class ZeroOptimizer::Impl {
   const Partition& partition() const { return partition_; }
   const ZeroConfig& config() const { return config_; }
   const ModelState& state() const { return state_; }
+  const GatheredUnits& units() const { return units_; }
+  const GradientReducer& reducer() const { return reducer_; }
   const ParameterBroadcast& broadcast() const { return broadcast_; }
   const StepPipeline& pipeline() const { return pipeline_; }
   int64_t steps_taken() const { return steps_taken_; }
@@ -127,13 +219,27 @@ class ZeroOptimizer::Impl {
 
  private:
   absl::Status CheckIdle() const {
-    if (broadcast_.running() || pipeline_.running()) {
+    const char* what = broadcast_.running()                      ? "an initialization"
+                       : pipeline_.running()                     ? "a step"
+                       : ending_micro_step_ || reducer_.adding() ? "a gradient"
+                                                                 : nullptr;
+    if (what != nullptr) {
       return absl::FailedPreconditionError(
-          absl::StrCat("rank ", communicator_->rank().value(), " has ",
-                       broadcast_.running() ? "an initialization" : "a step",
+          absl::StrCat("rank ", communicator_->rank().value(), " has ", what,
                        " under way; poll it to its end before the next activity"));
     }
     return communicator_->status();
+  }
+
+  // For what needs initialized parameters.
+  absl::Status CheckReady() const {
+    RZ_RETURN_IF_ERROR(CheckIdle());
+    return broadcast_.result();
+  }
+
+  void MoveReductions() {
+    while (reducer_.Advance()) {
+    }
   }
 
   Communicator* communicator_;
@@ -141,9 +247,12 @@ class ZeroOptimizer::Impl {
   FlatLayout layout_;
   Partition partition_;
   ModelState state_;
+  GatheredUnits units_;
   std::unique_ptr<StagePolicy> policy_;
   ParameterBroadcast broadcast_;
+  GradientReducer reducer_;
   StepPipeline pipeline_;
+  bool ending_micro_step_ = false;
   int64_t steps_taken_ = 0;
 };
 
@@ -151,21 +260,25 @@ absl::StatusOr<std::unique_ptr<ZeroOptimizer>> ZeroOptimizer::Create(Communicato
                                                                      std::vector<ParamSpec> specs,
                                                                      ZeroConfig config) {
   RZ_RETURN_IF_ERROR(ValidateConfig(config));
-  RZ_ASSIGN_OR_RETURN(FlatLayout layout, FlatLayout::Create(std::move(specs)));
-  RZ_ASSIGN_OR_RETURN(const Partition partition,
-                      Partition::Create(layout.flat_elements(), communicator->world_size(),
+  const int world = communicator->world_size();
+  RZ_ASSIGN_OR_RETURN(FlatLayout layout,
+                      FlatLayout::Create(std::move(specs), kAlignmentElements * world));
+  RZ_ASSIGN_OR_RETURN(Partition partition,
+                      Partition::Create(layout.segments(), world,
                                         {.tile_chunk = config.tile_chunk,
                                          .bucket_size = config.reduce_bucket_size}));
   if (const std::string rounding = partition.BucketRounding();
       !rounding.empty() && communicator->rank() == Rank(0)) {
     Log(LogLevel::kWarning, rounding);
   }
-  RZ_ASSIGN_OR_RETURN(
-      const OptimizerKernel kernel,
-      OptimizerKernel::Create(RuleOf(config.optimizer), config.dtype, config.dtype));
+  RZ_ASSIGN_OR_RETURN(const OptimizerKernel kernel,
+                      OptimizerKernel::Create(RuleOf(config.optimizer),
+                                              AppliedGradientDType(config), config.dtype));
   RZ_ASSIGN_OR_RETURN(ModelState state, ModelState::Allocate(partition, config));
-  return std::unique_ptr<ZeroOptimizer>(new ZeroOptimizer(std::make_unique<Impl>(
-      communicator, config, std::move(layout), partition, std::move(state), kernel)));
+  auto impl = std::make_unique<Impl>(communicator, config, std::move(layout), std::move(partition),
+                                     std::move(state), kernel);
+  RZ_RETURN_IF_ERROR(impl->Allocate());
+  return std::unique_ptr<ZeroOptimizer>(new ZeroOptimizer(std::move(impl)));
 }
 
 ZeroOptimizer::ZeroOptimizer(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
@@ -192,6 +305,47 @@ absl::Status ZeroOptimizer::StartStep(const StepOptions& options) {
   return impl_->StartStep(options);
 }
 
+absl::Status ZeroOptimizer::RunGradient(const absl::Status& started) {
+  RZ_RETURN_IF_ERROR(started);
+  impl_->Run();
+  return GradientResult();
+}
+
+absl::Status ZeroOptimizer::AddGradient(size_t index, absl::Span<const float> values) {
+  return RunGradient(StartAddGradient(index, values));
+}
+
+absl::Status ZeroOptimizer::AddGradient(size_t index, absl::Span<const uint16_t> values) {
+  return RunGradient(StartAddGradient(index, values));
+}
+
+absl::Status ZeroOptimizer::EndMicroStep() { return RunGradient(StartEndMicroStep()); }
+
+absl::Status ZeroOptimizer::StartAddGradient(size_t index, absl::Span<const float> values) {
+  return impl_->StartAdd(index, values.data(), values.size(), DType::kFloat32);
+}
+
+absl::Status ZeroOptimizer::StartAddGradient(size_t index, absl::Span<const uint16_t> values) {
+  if (config().dtype == DType::kFloat32) {
+    return absl::InvalidArgumentError("a gradient of 16 bits for parameters of float32");
+  }
+  return impl_->StartAdd(index, values.data(), values.size(), config().dtype);
+}
+
+absl::Status ZeroOptimizer::StartEndMicroStep() { return impl_->StartEndMicroStep(); }
+
+absl::Status ZeroOptimizer::GradientResult() const { return impl_->reducer().result(); }
+
+absl::Status ZeroOptimizer::Gather(size_t unit, Pass pass) { return impl_->Gather(unit, pass); }
+
+absl::Status ZeroOptimizer::StartGather(size_t unit, Pass pass) {
+  return impl_->StartGather(unit, pass);
+}
+
+bool ZeroOptimizer::IsGathered(size_t unit) const { return impl_->units().IsWhole(unit); }
+
+absl::Status ZeroOptimizer::Release(size_t unit, Pass pass) { return impl_->Release(unit, pass); }
+
 bool ZeroOptimizer::Poll() { return impl_->Poll(); }
 
 absl::Status ZeroOptimizer::InitializeResult() const { return impl_->broadcast().result(); }
@@ -205,7 +359,7 @@ int64_t ZeroOptimizer::steps_taken() const { return impl_->steps_taken(); }
 double ZeroOptimizer::learning_rate() const { return impl_->learning_rate(); }
 double ZeroOptimizer::loss_scale() const { return impl_->pipeline().loss_scale(); }
 
-void ZeroOptimizer::ZeroGradients() { FillZero(gradient_bytes()); }
+void ZeroOptimizer::ZeroGradients() { FillZero(impl_->state().gradients.bytes()); }
 
 absl::Span<const float> ZeroOptimizer::optimizer_state(size_t index) const {
   return impl_->state().optimizer[index].as<float>();
@@ -216,11 +370,23 @@ MemoryReport ZeroOptimizer::Memory() const { return impl_->Memory(); }
 
 absl::StatusOr<WirePlan> ZeroOptimizer::ExpectedWire() const { return impl_->ExpectedWire(); }
 
-absl::Span<std::byte> ZeroOptimizer::parameter_bytes() const {
+absl::Span<const std::byte> ZeroOptimizer::parameter_shard() const {
+  if (config().stage != ZeroStage::kThree) return {};
   return impl_->state().parameters.bytes();
 }
-absl::Span<std::byte> ZeroOptimizer::gradient_bytes() const {
-  return impl_->state().gradients.bytes();
+
+absl::Status ZeroOptimizer::CheckGathered(size_t index) const {
+  return impl_->units().CheckParameter(index);
+}
+
+std::byte* ZeroOptimizer::parameter_at(size_t index) const {
+  return impl_->units().ParameterAt(index);
+}
+
+std::byte* ZeroOptimizer::gradient_at(size_t index) const {
+  if (!HoldsWholeGradients(config().stage)) return nullptr;
+  return static_cast<std::byte*>(
+      impl_->state().GradientAt(layout().range(index).offset, config().dtype));
 }
 
 }  // namespace rz

@@ -1,28 +1,42 @@
 // ZeroOptimizer: owns the model states of one rank and steps them together with all other ranks.
 //
-// The model's parameters and gradients are views into two flat buffers. A step reduces the
-// gradients bucket by bucket, agrees once with all ranks that the step may be taken (the commit
-// point: before it nothing has changed), updates what this rank owns, and gathers the new working
-// parameters. The stage says what is owned: everything (ddp), or a shard of the optimizer states
-// (1). Both give the same bits for the same world.
+// A step reduces the gradients bucket by bucket, agrees once with all ranks that the step may be
+// taken (the commit point: before it nothing has changed), updates what this rank owns, and brings
+// the new working parameters to those who need them. The stage says what is owned: everything
+// (ddp), or a shard of the optimizer states (1, naive), of the gradients too (2), of the parameters
+// too (3). All give the same bits for the same world.
 //
-// Gradients. Every rank writes, before a step, all gradients of its own samples scaled such that
-// the *average over ranks* is the mean over all samples:
+// Gradients. Every rank gives all gradients of its own samples scaled such that the *average over
+// ranks* is the mean over all samples:
 //
 //     local gradient = (sum over local samples of d loss / d parameter) * world / samples of all
-//     ranks * loss_scale()
+//     ranks (in all micro-steps) * loss_scale()
 //
-// Ranks may hold different numbers of samples, also none (their gradients are zeros). The reduction
-// divides the fp32 sum by the world size before its one rounding, so 16-bit sums do not overflow.
-// GradientScale() gives the factor without loss_scale(), which is 1 unless the config asks for
-// more.
+// Ranks may hold different numbers of samples, also none. The reduction divides the fp32 sum by the
+// world size before its one rounding, so 16-bit sums do not overflow. GradientScale() gives the
+// factor without loss_scale(), which is 1 unless the config asks for more.
 //
-// Order of calls: Create; Initialize (all ranks together); then for each step write Gradients,
-// Step. After a step the contents of Gradients are unspecified: write all of them again.
+// They are written into views (Grads) before the step, all of them again each time; or announced
+// one by one as backward has them (AddGradient), where the config says announce_gradients, and
+// always in stages 2 and 3 and with micro-steps. What a rank does not announce is zero. Announced
+// buckets are reduced while backward goes on: until the end of the step other collectives on this
+// communicator would come between them and have no place that is the same on all ranks (in stage 3
+// they have: reductions start at Release alone).
+//
+// Parameters are views (Params). In stage 3 they are there from Gather to Release of their unit;
+// Gather, StartGather and Release are made by all ranks in the same order, and the Release from
+// backward closes the unit's gradients. In the other stages these calls are allowed and move
+// nothing.
+//
+// Order of calls: Create; Initialize (all ranks together); then for each step
+//
+//     forward    for each unit: Gather, compute, Release(kForward)
+//     backward   for each unit from the last: Gather, compute and AddGradient, Release(kBackward)
+//     EndMicroStep between micro-steps; Step
 //
 // Threads: one owner thread, the communicator's. Nothing is allocated in a step that is taken,
-// after the first. After an error of a step or of Initialize the communicator has failed, and every
-// later call returns its first cause; working parameters are then unusable.
+// after the first. After an error that other ranks see too (of a collective) the communicator has
+// failed, and every later call returns its first cause; working parameters are then unusable.
 #ifndef RINGZERO_OPTIMIZER_ZERO_OPTIMIZER_H_
 #define RINGZERO_OPTIMIZER_ZERO_OPTIMIZER_H_
 
@@ -38,6 +52,7 @@
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
 #include "collectives/communicator.h"
+#include "optimizer/gathered_units.h"
 #include "optimizer/layout/flat_layout.h"
 #include "optimizer/layout/partition.h"
 #include "optimizer/memory_report.h"
@@ -106,44 +121,97 @@ class ZeroOptimizer {
   // What the gradients of the next step are to be multiplied by.
   double loss_scale() const;
 
+  // Takes the gradient of parameter `index` in this micro-step: its elements in float32, or as bit
+  // patterns of the 16-bit working dtype. Waits where the stage's bucket buffers are all being
+  // reduced.
+  //   InvalidArgument     there is no such parameter, or it has another number of elements
+  //   FailedPrecondition  it was announced before or its unit was released from backward; the
+  //   config
+  //                       asks for views; before Initialize
+  //   otherwise           the communicator's first cause
+  absl::Status AddGradient(size_t index, absl::Span<const float> values);
+  absl::Status AddGradient(size_t index, absl::Span<const uint16_t> values);
+
+  // Ends a micro-step that is not the step's last; a step may have fewer than the config says. With
+  // AccumulationPolicy::kShard collective.
+  //   FailedPrecondition  all but the last have ended
+  //   otherwise           the communicator's first cause
+  absl::Status EndMicroStep();
+
+  // Their non-blocking forms, as above; `values` stay until the activity has ended.
+  absl::Status StartAddGradient(size_t index, absl::Span<const float> values);
+  absl::Status StartAddGradient(size_t index, absl::Span<const uint16_t> values);
+  absl::Status StartEndMicroStep();
+  absl::Status GradientResult() const;
+
+  // Brings the parameters of a unit here for use in `pass`; StartGather begins that ahead of use.
+  // Evaluation is for passes without backward, between steps.
+  //   InvalidArgument     there is no such unit
+  //   FailedPrecondition  before Initialize; an evaluation within a step; too many elements at once
+  //                       (max_live_parameters)
+  //   otherwise           the communicator's first cause
+  absl::Status Gather(size_t unit, Pass pass);
+  absl::Status StartGather(size_t unit, Pass pass);
+  bool IsGathered(size_t unit) const;
+
+  // The unit has been used in `pass`. From backward: its gradients not announced are zero.
+  //   InvalidArgument     there is no such unit
+  //   FailedPrecondition  it is still being gathered
+  //   otherwise           the communicator's first cause
+  absl::Status Release(size_t unit, Pass pass);
+
   // Views of parameter `index` as it is used by the model: T is float for float32, uint16_t (bit
-  // patterns) for 16-bit types.
+  // patterns) for 16-bit types. Empty where the stage does not have it: parameters that are not
+  // gathered, gradients of stages 2 and 3.
   template <typename T>
   absl::Span<T> Params(size_t index) const {
-    return View<T>(parameter_bytes(), index);
+    return View<T>(parameter_at(index), index);
   }
   template <typename T>
   absl::Span<T> Grads(size_t index) const {
-    return View<T>(gradient_bytes(), index);
+    return View<T>(gradient_at(index), index);
+  }
+
+  // The same, which says why there is none.
+  //   InvalidArgument     there is no such parameter
+  //   FailedPrecondition  its unit is not gathered; names the parameter
+  template <typename T>
+  absl::StatusOr<absl::Span<T>> GatheredParams(size_t index) const {
+    if (absl::Status status = CheckGathered(index); !status.ok()) return status;
+    return Params<T>(index);
   }
 
   // Makes all gradients zero, for models that add to them.
   void ZeroGradients();
 
   // The fp32 states this rank owns, in shard order (ddp: flat order); for checkpoints and tests.
-  // With float32 in stage 1 the master is spread over the working parameters and is not shown here.
+  // With float32 the master is the working parameters and is not shown here: in stage 3 they are
+  // this rank's shard (parameter_shard, empty in the others), before that spread over all.
   // `index` is below StateCount(config().optimizer).
   absl::Span<const float> optimizer_state(size_t index) const;
   absl::Span<const float> master() const;
+  absl::Span<const std::byte> parameter_shard() const;
 
   // What this rank holds now. Exact where nothing else uses the ledger's model-state tags.
   MemoryReport Memory() const;
 
-  // What one step that is taken must send, by this rank.
+  // What one step of all micro-steps that is taken must send, by this rank.
   absl::StatusOr<WirePlan> ExpectedWire() const;
 
  private:
   class Impl;
   explicit ZeroOptimizer(std::unique_ptr<Impl> impl);
 
-  absl::Span<std::byte> parameter_bytes() const;
-  absl::Span<std::byte> gradient_bytes() const;
+  absl::Status RunGradient(const absl::Status& started);
+  std::byte* parameter_at(size_t index) const;
+  std::byte* gradient_at(size_t index) const;
+  absl::Status CheckGathered(size_t index) const;
 
   template <typename T>
-  absl::Span<T> View(absl::Span<std::byte> flat, size_t index) const {
-    const Range range = layout().range(index);
-    return absl::MakeSpan(reinterpret_cast<T*>(flat.data()) + range.offset,
-                          static_cast<size_t>(range.count));
+  absl::Span<T> View(std::byte* at, size_t index) const {
+    if (at == nullptr) return {};
+    return absl::MakeSpan(reinterpret_cast<T*>(at),
+                          static_cast<size_t>(layout().range(index).count));
   }
 
   std::unique_ptr<Impl> impl_;

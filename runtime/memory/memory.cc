@@ -18,8 +18,8 @@ constexpr size_t kPage = 4096;
 constexpr size_t kHugePage = size_t{2} << 20;
 
 constexpr std::string_view kTagNames[kMemoryTagCount] = {
-    "parameters", "gradients", "master",     "moment 1", "moment 2",
-    "bucket",     "scratch",   "activation", "other",
+    "parameters",  "gradients", "master",  "moment 1",   "moment 2", "bucket",
+    "accumulator", "gathered",  "scratch", "activation", "other",
 };
 
 // Fresh memory from a multiple of `unit` on, which `size` is a multiple of too; null: there is
@@ -56,6 +56,10 @@ void MemoryLedger::Remove(MemoryTag tag, size_t bytes) {
 
 size_t MemoryLedger::Current(MemoryTag tag) const {
   return accounts_[static_cast<size_t>(tag)].current.load();
+}
+
+void MemoryLedger::ForgetPeaks() {
+  for (Account& account : accounts_) account.peak = account.current.load();
 }
 
 size_t MemoryLedger::Peak(MemoryTag tag) const {

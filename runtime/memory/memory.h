@@ -24,12 +24,14 @@ enum class MemoryTag : uint8_t {
   kMaster,
   kMoment1,
   kMoment2,
-  kBucket,      // reduced shards, staging of gradients
-  kScratch,     // slots of collectives
-  kActivation,  // the model's own
+  kBucket,       // reduced shards, staging of gradients
+  kAccumulator,  // sums over micro-steps
+  kGathered,     // parameters put together for use
+  kScratch,      // slots of collectives
+  kActivation,   // the model's own
   kOther,
 };
-inline constexpr size_t kMemoryTagCount = 9;
+inline constexpr size_t kMemoryTagCount = 11;
 
 std::string_view NameOf(MemoryTag tag);
 
@@ -42,6 +44,9 @@ class MemoryLedger {
   size_t Current(MemoryTag tag) const;
   size_t Peak(MemoryTag tag) const;
   size_t CurrentTotal() const;
+
+  // Peaks from here on.
+  void ForgetPeaks();
 
   // The ledger used where none is given.
   static MemoryLedger* Default();

@@ -20,7 +20,8 @@ namespace rz {
 namespace {
 
 // Tags of MemoryReport::other, in its order.
-constexpr std::array<MemoryTag, 4> kOtherMemory = {MemoryTag::kBucket, MemoryTag::kScratch,
+constexpr std::array<MemoryTag, 6> kOtherMemory = {MemoryTag::kBucket,     MemoryTag::kAccumulator,
+                                                   MemoryTag::kGathered,   MemoryTag::kScratch,
                                                    MemoryTag::kActivation, MemoryTag::kOther};
 
 constexpr char kFormat[] = "ringzero training report";
@@ -108,7 +109,11 @@ absl::StatusOr<MemoryReport> FromProto(const proto::MemoryReport& from) {
     const std::string tag(NameOf(other.tag));
     const auto found = from.other().find(tag);
     const std::string path = absl::StrCat("memory.other.", tag);
-    if (found == from.other().end()) return Missing(path);
+    if (found == from.other().end()) {
+      // Reports had none of these before there were stages 2 and 3.
+      if (other.tag == MemoryTag::kAccumulator || other.tag == MemoryTag::kGathered) continue;
+      return Missing(path);
+    }
     const proto::OtherMemoryReport& bytes = found->second;
     RZ_ASSIGN_OR_RETURN(other.now,
                         Whole(path + ".now_bytes", bytes.has_now_bytes(), bytes.now_bytes()));

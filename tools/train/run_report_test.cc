@@ -24,7 +24,8 @@ RunReport SomeReport() {
   report.memory.shape = {203'530, 22, 4, ZeroStage::kDdp, DType::kBFloat16};
   report.memory.measured = {407'104, 407'104, 814'208, 814'208, 814'208};
   report.memory.other = {
-      OtherMemory{MemoryTag::kBucket, 1, 2}, OtherMemory{MemoryTag::kScratch, 3, 4},
+      OtherMemory{MemoryTag::kBucket, 1, 2},     OtherMemory{MemoryTag::kAccumulator, 9, 10},
+      OtherMemory{MemoryTag::kGathered, 11, 12}, OtherMemory{MemoryTag::kScratch, 3, 4},
       OtherMemory{MemoryTag::kActivation, 5, 6}, OtherMemory{MemoryTag::kOther, 7, 8}};
   report.transport = "ucx \"1.13\"";
   report.losses = {2.5, NAN};
@@ -43,7 +44,8 @@ TEST(RunReportTest, Json_HasWhatWasMeasured) {
   EXPECT_EQ(run.losses.size(), 2u);
   EXPECT_EQ(run.losses[0], 2.5);
   EXPECT_TRUE(std::isnan(run.losses[1]));
-  EXPECT_EQ(run.memory.other[1].peak, 4);
+  EXPECT_EQ(run.memory.other[2].peak, 12);
+  EXPECT_EQ(run.memory.other[3].peak, 4);
   EXPECT_EQ(run.weights_crc32c, "00000ABC");
 }
 
@@ -64,7 +66,7 @@ TEST(RunReportTest, Reference_ReadsWhatTheFirstVersionWrote) {
   EXPECT_EQ(shape.parameter_elements, 213);
   EXPECT_EQ(shape.padding_elements, 75);
   EXPECT_THAT(*run.memory.measured, ::testing::ElementsAre(576, 576, 1152, 1152, 1152));
-  EXPECT_EQ(run.memory.other[2].peak, 52'040);
+  EXPECT_EQ(run.memory.other[4].peak, 52'040);
 }
 
 TEST(RunReportTest, Reference_ReadsBackTheMemory) {

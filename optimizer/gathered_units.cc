@@ -1,0 +1,201 @@
+#include "optimizer/gathered_units.h"
+
+#include <string>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "runtime/base/status_macros.h"
+
+namespace rz {
+
+GatheredUnits::GatheredUnits(Communicator* communicator, const FlatLayout* layout,
+                             const Partition* partition, const ZeroConfig* config,
+                             const ModelState* state)
+    : communicator_(communicator),
+      layout_(layout),
+      partition_(partition),
+      config_(config),
+      state_(state),
+      sharded_(config->stage == ZeroStage::kThree),
+      units_(layout->unit_count()) {}
+
+absl::Status GatheredUnits::AllocatePersistent() {
+  if (!sharded_) return absl::OkStatus();
+  for (size_t unit = 0; unit < units_.size(); ++unit) {
+    const int64_t elements = layout_->unit(unit).flat.count;
+    if (elements > config_->param_persistence_threshold) continue;
+    units_[unit].persistent = true;
+    units_[unit].buffer = persistent_.size();
+    RZ_ASSIGN_OR_RETURN(Buffer buffer,
+                        Buffer::Allocate(static_cast<size_t>(elements) * SizeOf(config_->dtype),
+                                         MemoryTag::kGathered, config_->ledger));
+    persistent_.push_back(std::move(buffer));
+  }
+  pool_.reserve(units_.size());
+  return absl::OkStatus();
+}
+
+absl::Status GatheredUnits::CheckUnit(size_t unit) const {
+  if (unit < units_.size()) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat("there is no unit ", unit, "; the parameters are of ", units_.size()));
+}
+
+absl::Status GatheredUnits::Start(size_t unit) {
+  RZ_RETURN_IF_ERROR(CheckUnit(unit));
+  if (!sharded_ || units_[unit].persistent || units_[unit].state != State::kReleased) {
+    return absl::OkStatus();
+  }
+  const Range flat = layout_->unit(unit).flat;
+  RZ_ASSIGN_OR_RETURN(const size_t buffer, TakeBuffer(unit));
+  RZ_ASSIGN_OR_RETURN(units_[unit].operation,
+                      communicator_->StartAllGather(
+                          state_->ParameterAt(flat.offset / partition_->world(), config_->dtype),
+                          pool_[buffer].buffer.data(), flat.count, config_->dtype,
+                          {.tile_chunk = partition_->tile_chunk()}));
+  pool_[buffer].taken = true;
+  units_[unit].buffer = buffer;
+  units_[unit].state = State::kGathering;
+  return absl::OkStatus();
+}
+
+// The one the unit had last, so that every step goes like the one before; or the smallest free
+// buffer that is large enough; otherwise a new one, for which free ones that are
+// too small make room where they must.
+absl::StatusOr<size_t> GatheredUnits::TakeBuffer(size_t unit) {
+  const int64_t elements = layout_->unit(unit).flat.count;
+  const size_t last = units_[unit].buffer;
+  if (last < pool_.size() && !pool_[last].taken && pool_[last].elements >= elements) return last;
+  size_t best = pool_.size();
+  int64_t held = 0;
+  int64_t live = 0;
+  for (size_t i = 0; i < pool_.size(); ++i) {
+    live += pool_[i].elements;
+    if (pool_[i].taken) {
+      held += pool_[i].elements;
+    } else if (pool_[i].elements >= elements &&
+               (best == pool_.size() || pool_[i].elements < pool_[best].elements)) {
+      best = i;
+    }
+  }
+  if (best < pool_.size()) return best;
+  // One unit must be possible whatever the limit.
+  if (held > 0 && held + elements > config_->max_live_parameters) return TooManyLive(unit);
+  for (size_t i = 0; i < pool_.size(); ++i) {
+    if (pool_[i].taken) continue;
+    if (live + elements > config_->max_live_parameters) {
+      live -= pool_[i].elements;
+      pool_[i] = Pooled();
+    }
+    if (pool_[i].elements == 0) best = i;
+  }
+  if (best == pool_.size()) pool_.emplace_back();
+  RZ_ASSIGN_OR_RETURN(pool_[best].buffer,
+                      Buffer::Allocate(static_cast<size_t>(elements) * SizeOf(config_->dtype),
+                                       MemoryTag::kGathered, config_->ledger));
+  pool_[best].elements = elements;
+  return best;
+}
+
+absl::Status GatheredUnits::TooManyLive(size_t unit) const {
+  std::string held;
+  for (size_t other = 0; other < units_.size(); ++other) {
+    if (units_[other].state != State::kReleased) absl::StrAppend(&held, " ", other);
+  }
+  return absl::FailedPreconditionError(
+      absl::StrCat("unit ", unit, " of ", layout_->unit(unit).flat.count,
+                   " elements cannot be gathered beside unit", held, ": max_live_parameters is ",
+                   config_->max_live_parameters, "; release units, or raise it"));
+}
+
+absl::Status GatheredUnits::Poll() {
+  if (!sharded_) return absl::OkStatus();
+  for (Unit& unit : units_) {
+    if (!unit.operation || !unit.operation->Poll()) continue;
+    RZ_RETURN_IF_ERROR(unit.operation->status());
+    unit.operation.reset();
+    unit.state = State::kWhole;
+  }
+  return absl::OkStatus();
+}
+
+absl::Status GatheredUnits::Release(size_t unit, Pass pass) {
+  RZ_RETURN_IF_ERROR(CheckUnit(unit));
+  Unit& released = units_[unit];
+  if (released.state == State::kGathering) {
+    return absl::FailedPreconditionError(absl::StrCat(
+        "unit ", unit, " is still being gathered; wait for it with Gather before its release"));
+  }
+  if (released.state == State::kReleased) return absl::OkStatus();
+  if (pass == Pass::kForward && IsKeptAfterForward(unit)) return absl::OkStatus();
+  pool_[released.buffer].taken = false;
+  released.state = State::kReleased;
+  return absl::OkStatus();
+}
+
+absl::Status GatheredUnits::Invalidate() {
+  for (size_t unit = 0; unit < units_.size(); ++unit) {
+    RZ_RETURN_IF_ERROR(Release(unit, Pass::kBackward));
+  }
+  return absl::OkStatus();
+}
+
+void GatheredUnits::Abandon() {
+  for (Unit& unit : units_) {
+    if (!unit.operation) continue;
+    communicator_->Abort(absl::CancelledError("the optimizer was destroyed during a gather"));
+    while (!unit.operation->Poll()) {
+    }
+  }
+}
+
+absl::Status GatheredUnits::CheckParameter(size_t index) const {
+  if (index >= layout_->size()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("there is no parameter ", index, "; the model has ", layout_->size()));
+  }
+  const ParamSpec& spec = layout_->spec(index);
+  if (IsWhole(static_cast<size_t>(spec.unit))) return absl::OkStatus();
+  return absl::FailedPreconditionError(absl::StrCat("parameter '", spec.name,
+                                                    "' is not gathered; it is there from Gather(",
+                                                    spec.unit, ") to its Release"));
+}
+
+std::byte* GatheredUnits::ParameterAt(size_t index) const {
+  const int64_t at = layout_->range(index).offset;
+  const size_t element_bytes = SizeOf(config_->dtype);
+  if (!sharded_) {
+    return state_->parameters.data() + static_cast<size_t>(at) * element_bytes;
+  }
+  const auto unit = static_cast<size_t>(layout_->spec(index).unit);
+  if (!IsWhole(unit)) return nullptr;
+  const Unit& whole = units_[unit];
+  std::byte* base =
+      whole.persistent ? persistent_[whole.buffer].data() : pool_[whole.buffer].buffer.data();
+  return base + static_cast<size_t>(at - layout_->unit(unit).flat.offset) * element_bytes;
+}
+
+void* GatheredUnits::PersistentAt(int64_t flat_index) const {
+  if (persistent_.empty()) return nullptr;
+  for (size_t unit = 0; unit < units_.size(); ++unit) {
+    const Range flat = layout_->unit(unit).flat;
+    if (flat_index < flat.offset || flat_index >= flat.end()) continue;
+    if (!units_[unit].persistent) return nullptr;
+    return persistent_[units_[unit].buffer].data() +
+           static_cast<size_t>(flat_index - flat.offset) * SizeOf(config_->dtype);
+  }
+  return nullptr;
+}
+
+int64_t GatheredUnits::ElementsGatheredAStep(int64_t micro_steps) const {
+  if (!sharded_) return config_->stage == ZeroStage::kDdp ? 0 : partition_->padded_elements();
+  int64_t elements = 0;
+  for (size_t unit = 0; unit < units_.size(); ++unit) {
+    const int64_t times =
+        units_[unit].persistent ? 1 : micro_steps * (IsKeptAfterForward(unit) ? 1 : 2);
+    elements += times * layout_->unit(unit).flat.count;
+  }
+  return elements;
+}
+
+}  // namespace rz

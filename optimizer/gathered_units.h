@@ -1,0 +1,131 @@
+// GatheredUnits: the whole parameters of the units that a model is about to use in stage 3; in the
+// other stages every unit is whole at all times, and calls for it do nothing.
+//
+// A unit is gathered into a buffer of a pool that grows to what the program holds at once, but not
+// beyond max_live_parameters: the one it had last, or the smallest free one it fits in. With the
+// same calls at every step the pool grows in the first one only. What a buffer is given back for
+// depends on the pass:
+//
+//   forward     let go of after it, to be gathered again for backward (3P on the wire); kept for
+//               backward where release_after_forward is false (2P), and so is the last unit always
+//   backward    let go of
+//   evaluation  let go of; between steps only
+//
+// Units of at most param_persistence_threshold elements have whole buffers of their own for good,
+// gathered after each step's update.
+//
+// Collective: all ranks start the same gathers in the same order among their other collectives.
+// Threads: the optimizer's.
+#ifndef RINGZERO_OPTIMIZER_GATHERED_UNITS_H_
+#define RINGZERO_OPTIMIZER_GATHERED_UNITS_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <ostream>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "collectives/communicator.h"
+#include "optimizer/layout/flat_layout.h"
+#include "optimizer/layout/partition.h"
+#include "optimizer/model_state.h"
+#include "optimizer/zero_config.h"
+#include "runtime/memory/memory.h"
+
+namespace rz {
+
+// What parameters are used for.
+enum class Pass : uint8_t { kForward, kBackward, kEvaluation };
+
+class GatheredUnits {
+ public:
+  // All arguments outlive it. `state` is filled in before the first gather.
+  GatheredUnits(Communicator* communicator, const FlatLayout* layout, const Partition* partition,
+                const ZeroConfig* config, const ModelState* state);
+
+  // Buffers of the units that are always whole.
+  //   ResourceExhausted  no memory
+  absl::Status AllocatePersistent();
+
+  // Starts gathering a unit; nothing where it is whole or on its way.
+  //   InvalidArgument     there is no such unit
+  //   FailedPrecondition  max_live_parameters does not allow it beside the units that are held; the
+  //                       message names them
+  //   ResourceExhausted   no memory
+  //   otherwise           the communicator's first cause
+  absl::Status Start(size_t unit);
+
+  // Deals with gathers that are done. The first that failed.
+  absl::Status Poll();
+
+  bool IsWhole(size_t unit) const {
+    return !sharded_ || units_[unit].state == State::kWhole || units_[unit].persistent;
+  }
+
+  // The operation that brings a unit; null where none does.
+  Operation* awaited(size_t unit) {
+    return sharded_ && units_[unit].operation ? &*units_[unit].operation : nullptr;
+  }
+
+  // The model has used the unit in `pass`; nothing where it was not gathered.
+  //   InvalidArgument     there is no such unit
+  //   FailedPrecondition  it is still being gathered
+  absl::Status Release(size_t unit, Pass pass);
+
+  // The parameters are about to change: nothing that was gathered is valid any more.
+  //   FailedPrecondition  a unit is still being gathered
+  absl::Status Invalidate();
+
+  // Waits for nothing, and so needs a failed communicator: ends operations under way.
+  void Abandon();
+
+  //   InvalidArgument     there is no such parameter
+  //   FailedPrecondition  its unit is not whole; names the parameter
+  absl::Status CheckParameter(size_t index) const;
+
+  // Address of a parameter; null where its unit is not whole.
+  std::byte* ParameterAt(size_t index) const;
+
+  // Address of a flat element in a unit that is always whole; null where it is none.
+  void* PersistentAt(int64_t flat_index) const;
+
+  // Elements all ranks together gather in a step of so many micro-steps, padding included.
+  int64_t ElementsGatheredAStep(int64_t micro_steps) const;
+
+ private:
+  enum class State : uint8_t { kReleased, kGathering, kWhole };
+  struct Unit {
+    State state = State::kReleased;
+    bool persistent = false;
+    size_t buffer = SIZE_MAX;  // the one it has or had last, in pool_ or persistent_
+    std::optional<Operation> operation;
+  };
+  struct Pooled {
+    Buffer buffer;
+    int64_t elements = 0;
+    bool taken = false;
+  };
+
+  bool IsKeptAfterForward(size_t unit) const {
+    return !config_->release_after_forward || unit + 1 == units_.size();
+  }
+  absl::Status CheckUnit(size_t unit) const;
+  absl::StatusOr<size_t> TakeBuffer(size_t unit);
+  absl::Status TooManyLive(size_t unit) const;
+
+  Communicator* communicator_;
+  const FlatLayout* layout_;
+  const Partition* partition_;
+  const ZeroConfig* config_;
+  const ModelState* state_;
+  const bool sharded_;
+  std::vector<Unit> units_;
+  std::vector<Pooled> pool_;
+  std::vector<Buffer> persistent_;
+};
+
+}  // namespace rz
+
+#endif  // RINGZERO_OPTIMIZER_GATHERED_UNITS_H_

@@ -1,0 +1,279 @@
+#include "optimizer/gradient_reducer.h"
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "collectives/kernels/convert.h"
+#include "optimizer/float_sum.h"
+#include "optimizer/kernels/gradient_stats.h"
+#include "runtime/base/log.h"
+#include "runtime/base/status_macros.h"
+
+namespace rz {
+
+GradientReducer::GradientReducer(Communicator* communicator, const FlatLayout* layout,
+                                 const Partition* partition, const ZeroConfig* config,
+                                 const ModelState* state, StagePolicy* policy)
+    : communicator_(communicator),
+      layout_(layout),
+      partition_(partition),
+      config_(config),
+      state_(state),
+      policy_(policy),
+      buffers_(layout, partition, config, state),
+      parameters_of_(static_cast<size_t>(partition->bucket_count())),
+      unit_of_(parameters_of_.size()),
+      announced_(layout->size()),
+      accumulated_(layout->size()),
+      closed_(layout->unit_count()),
+      operations_(parameters_of_.size()) {
+  for (size_t i = 0; i < layout->size(); ++i) {
+    const Range range = layout->range(i);
+    if (range.count == 0) continue;
+    for (int64_t bucket = partition->BucketOf(range.offset);
+         bucket <= partition->BucketOf(range.end() - 1); ++bucket) {
+      ++parameters_of_[static_cast<size_t>(bucket)];
+      unit_of_[static_cast<size_t>(bucket)] = static_cast<size_t>(layout->spec(i).unit);
+    }
+  }
+  missing_ = parameters_of_;
+}
+
+void GradientReducer::Reset() {
+  closing_ = false;
+  EndMicroStep(true);
+}
+
+bool GradientReducer::IsReduced() const {
+  return !AccumulatesLocally(*config_) || (closing_ && last_) ||
+         micro_step_ + 1 == config_->gradient_accumulation_steps;
+}
+
+absl::Status GradientReducer::StartAdd(size_t index, const void* values, DType dtype) {
+  if (index >= layout_->size()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("there is no parameter ", index, "; the model has ", layout_->size()));
+  }
+  const ParamSpec& spec = layout_->spec(index);
+  if (!AnnouncesGradients(*config_)) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("the gradient of '", spec.name,
+                     "' is announced, but this optimizer reads its views of gradients; set "
+                     "announce_gradients, or write to Grads"));
+  }
+  if (announced_[index] != 0) {
+    const bool closed = closed_[static_cast<size_t>(spec.unit)] != 0;
+    return absl::FailedPreconditionError(
+        absl::StrCat("the gradient of '", spec.name, "' comes ",
+                     closed ? absl::StrCat("after unit ", spec.unit, " was released from backward")
+                            : std::string("twice"),
+                     " in micro-step ", micro_step_ + 1, "; each is announced once before that"));
+  }
+  begun_ = true;
+  grows_ = false;
+  add_ = Add{.index = index, .values = values, .dtype = dtype};
+  return absl::OkStatus();
+}
+
+absl::Status GradientReducer::CloseUnit(size_t unit) {
+  if (!AnnouncesGradients(*config_) || closed_[unit] != 0) return absl::OkStatus();
+  begun_ = true;
+  // Waiting here for other ranks could be for ever: they may be waiting for what comes next.
+  grows_ = true;
+  const ParamUnit& parameters = layout_->unit(unit);
+  for (size_t i = parameters.first + parameters.count; i-- > parameters.first;) {
+    if (announced_[i] != 0) continue;
+    add_ = Add{.index = i};
+    while (add_ && AdvanceAdd()) {
+    }
+  }
+  closed_[unit] = 1;
+  while (StartNext()) {
+  }
+  return result_;
+}
+
+void GradientReducer::CloseAll(bool last) {
+  // Of a short window, what was announced last is in the accumulator.
+  const bool flush = last && !IsReduced();
+  closing_ = true;
+  last_ = last;
+  grows_ = false;
+  expected_ = IsReduced() ? partition_->bucket_count() : 0;
+  close_next_ = IsReduced() ? layout_->size() : 0;
+  if (flush) std::fill(announced_.begin(), announced_.end(), uint8_t{0});
+  if (AnnouncesGradients(*config_)) return;
+  // The views are what they are.
+  close_next_ = 0;
+  std::fill(missing_.begin(), missing_.end(), 0);
+}
+
+bool GradientReducer::Advance() {
+  if (!result_.ok()) return false;
+  return CompleteNext() || StartNext() || AdvanceAdd() || AdvanceClosing();
+}
+
+bool GradientReducer::CompleteNext() {
+  if (completed_ == started_) return false;
+  std::optional<Operation>& operation = operations_[static_cast<size_t>(completed_)];
+  if (!operation->Poll()) return false;
+  if (!operation->status().ok()) return Fail(operation->status());
+  operation.reset();
+  const Bucket bucket = partition_->bucket(completed_);
+  buffers_.Close(bucket);
+  if (AccumulatesShards(*config_)) policy_->Accumulate(bucket, micro_step_ == 0);
+  ++completed_;
+  return true;
+}
+
+bool GradientReducer::StartNext() {
+  if (started_ == partition_->bucket_count() || missing_[static_cast<size_t>(started_)] > 0) {
+    return false;
+  }
+  const Bucket bucket = partition_->bucket(started_);
+  if (!MayStart(bucket)) return false;
+  const absl::StatusOr<std::byte*> gradients = buffers_.ToReduce(bucket);
+  if (!gradients.ok()) return Fail(gradients.status());
+  absl::StatusOr<Operation> operation = policy_->StartReduce(bucket, *gradients);
+  if (!operation.ok()) return Fail(operation.status());
+  operations_[static_cast<size_t>(started_++)] = *std::move(operation);
+  return true;
+}
+
+bool GradientReducer::MayStart(const Bucket& bucket) const {
+  const bool room = started_ - completed_ < config_->buckets_in_flight;
+  if (closing_) return room && IsReduced();
+  if (config_->stage == ZeroStage::kThree) {
+    return closed_[unit_of_[static_cast<size_t>(bucket.index)]] != 0;
+  }
+  return room && (config_->overlap_communication || buffers_.pooled());
+}
+
+bool GradientReducer::AdvanceAdd() {
+  if (!add_) return false;
+  const Range range = layout_->range(add_->index);
+  if (!IsReduced()) {
+    if (add_->values != nullptr && range.count > 0) {
+      AddAsFloat(add_->dtype, state_->AccumulatorAt(range.offset), add_->values,
+                 static_cast<size_t>(range.count), accumulated_[add_->index] == 0);
+      accumulated_[add_->index] = 1;
+    }
+    add_->done = range.count;
+  }
+  const int64_t before = add_->done;
+  while (add_->done < range.count) {
+    const int64_t at = range.offset + add_->done;
+    const Bucket bucket = partition_->bucket(partition_->BucketOf(at));
+    const Range slice = {at, std::min(range.end(), bucket.flat.end()) - at};
+    if (!AddToBucket(bucket, slice)) return !result_.ok() || add_->done > before;
+    add_->done += slice.count;
+    --missing_[static_cast<size_t>(bucket.index)];
+    // Its buffer may be wanted by what follows.
+    if (!closing_ && StartNext() && !result_.ok()) return true;
+  }
+  announced_[add_->index] = 1;
+  add_.reset();
+  return true;
+}
+
+bool GradientReducer::AddToBucket(const Bucket& bucket, Range slice) {
+  const bool zeros = add_->values == nullptr && accumulated_[add_->index] == 0;
+  // Buffers are opened as zeros.
+  if (zeros && buffers_.pooled()) return true;
+  std::byte* memory = buffers_.Open(bucket);
+  if (memory == nullptr) {
+    const bool can_wait = completed_ < started_ && !grows_;
+    if (can_wait || !GrowPool()) return false;
+    memory = buffers_.Open(bucket);
+  }
+  const size_t element_bytes = SizeOf(config_->dtype);
+  std::byte* to = memory + static_cast<size_t>(slice.offset - bucket.flat.offset) * element_bytes;
+  if (zeros) {
+    std::memset(to, 0, static_cast<size_t>(slice.count) * element_bytes);
+    return true;
+  }
+  Write(slice, to);
+  if (CountNonFinite(config_->dtype, to, static_cast<size_t>(slice.count)) > 0) {
+    first_non_finite_ = std::min(first_non_finite_, static_cast<int64_t>(add_->index));
+  }
+  return true;
+}
+
+void GradientReducer::Write(Range slice, std::byte* to) {
+  const auto count = static_cast<size_t>(slice.count);
+  const std::byte* values = static_cast<const std::byte*>(add_->values);
+  if (values != nullptr) values += static_cast<size_t>(add_->done) * SizeOf(add_->dtype);
+  if (accumulated_[add_->index] != 0) {
+    float* sum = state_->AccumulatorAt(slice.offset);
+    if (values != nullptr) AddAsFloat(add_->dtype, sum, values, count, false);
+    ConvertFromFloat(config_->dtype, to, sum, count);
+  } else if (add_->dtype == config_->dtype) {
+    std::memcpy(to, values, count * SizeOf(config_->dtype));
+  } else {
+    ConvertFromFloat(config_->dtype, to, reinterpret_cast<const float*>(values), count);
+  }
+}
+
+bool GradientReducer::GrowPool() {
+  if (absl::Status status = buffers_.Grow(); !status.ok()) {
+    Fail(std::move(status));
+    return false;
+  }
+  Log(LogLevel::kWarning,
+      absl::StrCat("rank ", communicator_->rank().value(),
+                   ": one more bucket buffer than planned: gradients are announced far from the "
+                   "order of backward, '",
+                   layout_->spec(add_->index).name, "' while bucket ", started_,
+                   " is not complete"));
+  return true;
+}
+
+bool GradientReducer::AdvanceClosing() {
+  if (!closing_ || add_ || close_next_ == 0) return false;
+  // In flat order: the last declared first.
+  const size_t index = --close_next_;
+  if (announced_[index] == 0) add_ = Add{.index = index};
+  return true;
+}
+
+void GradientReducer::EndMicroStep(bool last) {
+  missing_ = parameters_of_;
+  std::fill(announced_.begin(), announced_.end(), uint8_t{0});
+  std::fill(closed_.begin(), closed_.end(), uint8_t{0});
+  closing_ = false;
+  started_ = completed_ = taken_ = expected_ = 0;
+  ++micro_step_;
+  if (!last) return;
+  std::fill(accumulated_.begin(), accumulated_.end(), uint8_t{0});
+  micro_step_ = 0;
+  begun_ = false;
+  first_non_finite_ = kNoParameter;
+}
+
+std::optional<Bucket> GradientReducer::TakeReduced() {
+  if (taken_ == completed_) return std::nullopt;
+  if (AccumulatesShards(*config_) && !(last_ && done())) return std::nullopt;
+  return partition_->bucket(taken_++);
+}
+
+Operation* GradientReducer::awaited() {
+  return completed_ < started_ ? &*operations_[static_cast<size_t>(completed_)] : nullptr;
+}
+
+bool GradientReducer::Fail(absl::Status status) {
+  communicator_->Abort(status);
+  add_.reset();
+  result_ = std::move(status);
+  return true;
+}
+
+void GradientReducer::Drain() {
+  for (std::optional<Operation>& operation : operations_) {
+    while (operation && !operation->Poll()) {
+    }
+  }
+}
+
+}  // namespace rz
