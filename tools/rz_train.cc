@@ -1,4 +1,4 @@
-// rz_train: trains an MLP with sharded optimizer states, as one rank of a job or alone.
+// rz_train: trains an MLP with data parallelism or ZeRO, as one rank of a job or alone.
 //
 // 1. Flags, data and environment are read and checked before any other rank is spoken to.
 // 2. The rank joins its job and trains; rank 0 alone prints.
@@ -25,6 +25,7 @@
 #include "runtime/transport/ucx/ucx_transport.h"
 #include "tools/exit_code.h"
 #include "tools/flag_set.h"
+#include "tools/train/comparison.h"
 #include "tools/train/progress.h"
 #include "tools/train/run_report.h"
 #include "tools/train/train_config.h"
@@ -87,6 +88,10 @@ absl::Status TrainAsRank(const TrainConfig& config, const Dataset& dataset, Job*
     RZ_RETURN_IF_ERROR(CheckReference(*reference, config, job->world_size()));
   }
   Progress progress(first ? stdout : nullptr, MayRedraw(job->world_size()), Clock::Steady());
+  if (config.compare) {
+    return CompareStages(config, dataset, communicator.get(), job->transport()->Description(),
+                         &progress, Clock::Steady(), failed_step);
+  }
   TrainingRun run(config, &dataset, communicator.get(), job->transport()->Description(),
                   std::move(reference), &progress, Clock::Steady());
   if (absl::Status status = run.Run(); !status.ok()) {
@@ -116,7 +121,8 @@ int JoinAndTrain(const TrainConfig& config, const Dataset& dataset,
 }
 
 int Main(int argc, char** argv) {
-  FlagSet flags("rz_train", "trains an MLP with data parallelism or ZeRO-1, alone or in a job");
+  FlagSet flags("rz_train",
+                "trains an MLP with data parallelism or ZeRO 1, 2 or 3, alone or in a job");
   TrainFlags train_flags;
   train_flags.Declare(&flags);
   absl::Duration join_timeout = JobEnvironment().join_timeout;
@@ -130,6 +136,8 @@ int Main(int argc, char** argv) {
   flags.Example("rz_train --dataset synthetic --steps 20");
   flags.Example("rz_run -n 4 -- rz_train --stage ddp --steps 20 --report ddp.json");
   flags.Example("rz_run -n 4 -- rz_train --stage 1 --epochs 3 --reference ddp.json");
+  flags.Example("rz_run -n 4 -- rz_train --compare --steps 50 --transport tcp");
+  flags.Example("rz_run -n 4 -- rz_train --stage 3 --accumulate 4 --accumulation shard");
   flags.Example("rz_train --config deepspeed.json --lr 0.001 --print-config");
   flags.ParseOrExit(argc, argv);
   absl::StatusOr<JobEnvironment> environment = JobEnvironment::FromProcess();

@@ -109,7 +109,7 @@ TEST_P(TrainTest, AnyNumberOfRanks_HasTheLossesOfOne) {
 TEST_P(TrainTest, StageAndAlgorithmAndTransport_GiveTheSameBits) {
   for (const int ranks : {3, 4}) {
     std::map<std::string, std::string> crcs;  // crc -> who had it
-    for (const char* stage : {"ddp", "1"}) {
+    for (const char* stage : {"ddp", "1", "3"}) {
       for (const char* algorithm : {"", "all_reduce:ring,reduce_scatter:ring",
                                     "all_reduce:pairwise,reduce_scatter:pairwise"}) {
         const ReferenceRun run =
@@ -121,6 +121,33 @@ TEST_P(TrainTest, StageAndAlgorithmAndTransport_GiveTheSameBits) {
     absl::StrAppend(
         &crcs[Train(ranks, Concat(kSmall, {dtype(), "--transport=tcp"})).weights_crc32c], " tcp");
     EXPECT_EQ(crcs.size(), 1u) << ::testing::PrintToString(crcs);
+  }
+}
+
+TEST_P(TrainTest, EveryStage_GivesTheSameBitsOnAnyNumberOfRanks) {
+  for (const int ranks : {1, 2, 3, 4, 5}) {
+    std::map<std::string, std::string> crcs;
+    for (const char* stage : {"ddp", "naive", "1", "2", "3"}) {
+      const Arguments arguments = Concat(kSmall, {dtype(), absl::StrCat("--stage=", stage)});
+      absl::StrAppend(&crcs[Train(ranks, arguments).weights_crc32c], " ", stage);
+    }
+    EXPECT_EQ(crcs.size(), 1u) << ranks << " ranks: " << ::testing::PrintToString(crcs);
+  }
+}
+
+// Each policy has its own rounding, and one result over all stages.
+TEST_P(TrainTest, MicroSteps_GiveTheSameBitsInEveryStageAndNearlyThoseOfOne) {
+  const ReferenceRun whole = Train(3, Concat(kSmall, {dtype()}));
+  for (const char* policy : {"local", "shard"}) {
+    std::map<std::string, std::string> crcs;
+    for (const char* stage : {"ddp", "1", "2", "3"}) {
+      const ReferenceRun run =
+          Train(3, Concat(kSmall, {dtype(), absl::StrCat("--stage=", stage), "--accumulate=4",
+                                   absl::StrCat("--accumulation=", policy)}));
+      absl::StrAppend(&crcs[run.weights_crc32c], " ", stage);
+      ExpectSameSteps(run, whole, wide() ? 1e-5 : 1.0 / 64);
+    }
+    EXPECT_EQ(crcs.size(), 1u) << policy << ": " << ::testing::PrintToString(crcs);
   }
 }
 
@@ -215,6 +242,20 @@ TEST(TrainOutputTest, Configuration_IsTakenAndShown) {
   EXPECT_THAT(printed.out, AllOf(HasSubstr("optimizer.params.lr = 0.5  (--lr)\n"),
                                  HasSubstr("gradient_clipping = 1  (default)\n"),
                                  HasSubstr("zero_optimization.stage = 1  (file)\n")));
+}
+
+TEST(TrainOutputTest, Compare_RunsEveryStageAndShowsOneResult) {
+  const Ending result =
+      RunRanks(3, Concat(kSmall, {"--compare",
+                                  "--algo=all_reduce:pairwise,reduce_scatter:pairwise,"
+                                  "all_gather:ring"}));
+  EXPECT_EQ(result.exit_code, 0) << result.err;
+  // 2 other ranks, 416 elements of 2 bytes a half; the last layer is not gathered twice.
+  EXPECT_THAT(result.out,
+              AllOf(ContainsRegex("ddp +\\| +3328 +3328 +0 +1.00 \\|"),
+                    ContainsRegex("naive +\\| +4992 +4992 +0 +1.50 \\|"),
+                    ContainsRegex("2 +\\| +3328 +3328 +0 +1.00 \\|"),
+                    ContainsRegex("3 +\\| +4736 +4736 +0 +1.42 \\|"), HasSubstr("zero-3")));
 }
 
 // Weights that grow without bound: 1 - lr * weight decay is -999999.

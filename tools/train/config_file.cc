@@ -5,6 +5,7 @@
 #include <cstdio>
 #include <cstring>
 #include <memory>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/match.h"
@@ -62,6 +63,11 @@ std::vector<Beaten> BeatenBy(const TrainConfig& config) {
            absl::StrCat(config.schedule.warmup_steps)},
           {"clip", "gradient_clipping", NumberText(config.clip)},
           {"loss-scale", "fp16.loss_scale", NumberText(config.loss_scale.scale)},
+          {"accumulate", "gradient_accumulation_steps",
+           absl::StrCat(config.zero.gradient_accumulation_steps)},
+          {"accumulation", "ringzero.accumulation",
+           config.zero.accumulation == AccumulationPolicy::kShard ? "shard" : "local"},
+          {"overlap", "zero_optimization.overlap_comm", truth(config.zero.overlap_communication)},
           {"global-batch", "train_batch_size", absl::StrCat(config.global_batch)}};
 }
 
@@ -93,7 +99,12 @@ void ShowFlags(const FlagSet& flags, const TrainConfig& config, std::vector<Sett
 absl::Status ApplyConfig(std::string_view json, const FlagSet& flags, int ranks,
                          TrainConfig* config) {
   RZ_ASSIGN_OR_RETURN(TrainingConfig file, ParseConfig(json, ranks));
-  config->zero = file.zero;
+  const ZeroConfig given = std::exchange(config->zero, file.zero);
+  if (flags.WasSet("accumulate")) {
+    config->zero.gradient_accumulation_steps = given.gradient_accumulation_steps;
+  }
+  if (flags.WasSet("accumulation")) config->zero.accumulation = given.accumulation;
+  if (flags.WasSet("overlap")) config->zero.overlap_communication = given.overlap_communication;
   if (!flags.WasSet("stage")) config->stage = file.zero.stage;
   if (!flags.WasSet("dtype")) config->dtype = file.zero.dtype;
   config->optimizer = Optimizer(file.zero.optimizer, config->optimizer, flags);

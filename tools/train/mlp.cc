@@ -41,17 +41,15 @@ absl::StatusOr<std::unique_ptr<Mlp>> Mlp::Create(const MlpShape& shape, int64_t 
 }
 
 absl::Status Mlp::AllocateWorkspace() {
-  size_t total = 0;
+  size_t largest = 0;
   size_t largest_later_weight = 0;
-  const std::vector<MlpParameter> parameters = shape_.Parameters();
-  for (size_t i = 0; i < parameters.size(); ++i) {
-    offset_.push_back(total);
-    count_.push_back(Size(parameters[i].element_count));
-    total += count_.back();
-    if (i > 0) largest_later_weight = std::max(largest_later_weight, count_.back());
+  for (size_t layer = 0; layer < shape_.layer_count(); ++layer) {
+    const size_t weight = inputs_of(layer) * outputs_of(layer);
+    largest = std::max(largest, weight + outputs_of(layer));
+    if (layer > 0) largest_later_weight = std::max(largest_later_weight, weight);
   }
-  RZ_ASSIGN_OR_RETURN(parameters_, Floats(total));
-  RZ_ASSIGN_OR_RETURN(gradients_, Floats(total));
+  RZ_ASSIGN_OR_RETURN(parameters_, Floats(largest));
+  RZ_ASSIGN_OR_RETURN(gradients_, Floats(largest));
   RZ_ASSIGN_OR_RETURN(transposed_, Floats(largest_later_weight));
   size_t widest = 0;
   for (size_t layer = 0; layer < shape_.layer_count(); ++layer) {
@@ -65,25 +63,20 @@ absl::Status Mlp::AllocateWorkspace() {
   return absl::OkStatus();
 }
 
-absl::Span<float> Mlp::parameter(size_t index) {
-  return parameters_.as<float>().subspan(offset_[index], count_[index]);
-}
-
-absl::Span<const float> Mlp::gradient(size_t index) const {
-  return gradients_.as<float>().subspan(offset_[index], count_[index]);
-}
-
-BatchResult Mlp::Forward(absl::Span<const float> pixels, absl::Span<const uint8_t> labels) {
+absl::StatusOr<BatchResult> Mlp::Forward(absl::Span<const float> pixels,
+                                         absl::Span<const uint8_t> labels, Pass pass,
+                                         LayerStore* store) {
   pixels_ = pixels.data();
   batch_ = labels.size();
   const float* input = pixels_;
   for (size_t layer = 0; layer < shape_.layer_count(); ++layer) {
-    const size_t in = Size(shape_.widths[layer]);
-    const size_t out = Size(shape_.widths[layer + 1]);
+    RZ_RETURN_IF_ERROR(store->Load(layer, pass, weight(layer), bias(layer)));
+    const size_t in = inputs_of(layer);
+    const size_t out = outputs_of(layer);
     float* output = output_[layer].as<float>().data();
-    const absl::Span<const float> bias = parameter(2 * layer + 1);
-    for (size_t i = 0; i < batch_; ++i) std::copy(bias.begin(), bias.end(), output + i * out);
-    Gemm(batch_, out, in, {input, in, 1}, parameter(2 * layer).data(), output, true);
+    for (size_t i = 0; i < batch_; ++i) std::copy_n(bias(layer).data(), out, output + i * out);
+    Gemm(batch_, out, in, {input, in, 1}, weight(layer).data(), output, true);
+    RZ_RETURN_IF_ERROR(store->Done(layer, pass));
     if (layer + 1 < shape_.layer_count()) {
       for (size_t i = 0; i < batch_ * out; ++i) output[i] = output[i] > 0.0f ? output[i] : 0.0f;
     }
@@ -117,30 +110,34 @@ BatchResult Mlp::SoftmaxLoss(absl::Span<const uint8_t> labels) {
   return result;
 }
 
-void Mlp::Backward(float scale) {
+absl::Status Mlp::Backward(float scale, LayerStore* store) {
   float* delta = delta_.as<float>().data();
   float* next = next_delta_.as<float>().data();
   for (size_t i = 0; i < batch_ * Size(shape_.classes()); ++i) delta[i] *= scale;
   for (size_t layer = shape_.layer_count(); layer-- > 0;) {
-    const size_t in = Size(shape_.widths[layer]);
-    const size_t out = Size(shape_.widths[layer + 1]);
+    RZ_RETURN_IF_ERROR(store->Load(layer, Pass::kBackward, weight(layer), bias(layer)));
+    const size_t in = inputs_of(layer);
+    const size_t out = outputs_of(layer);
     const float* input = layer == 0 ? pixels_ : output_[layer - 1].as<float>().data();
-    float* weight_gradient = gradients_.as<float>().data() + offset_[2 * layer];
-    float* bias_gradient = gradients_.as<float>().data() + offset_[2 * layer + 1];
+    const absl::Span<float> weight_gradient = gradients_.as<float>().first(in * out);
+    const absl::Span<float> bias_gradient = gradients_.as<float>().subspan(in * out, out);
 
-    Gemm(in, out, batch_, {input, 1, in}, delta, weight_gradient, false);
-    std::fill_n(bias_gradient, out, 0.0f);
+    Gemm(in, out, batch_, {input, 1, in}, delta, weight_gradient.data(), false);
+    std::fill(bias_gradient.begin(), bias_gradient.end(), 0.0f);
     for (size_t i = 0; i < batch_; ++i) {
       for (size_t j = 0; j < out; ++j) bias_gradient[j] += delta[i * out + j];
     }
-    if (layer == 0) break;
-
-    float* transposed = transposed_.as<float>().data();
-    Transpose(parameter(2 * layer).data(), in, out, transposed);
-    Gemm(batch_, in, out, {delta, out, 1}, transposed, next, false);
-    for (size_t i = 0; i < batch_ * in; ++i) next[i] = input[i] > 0.0f ? next[i] : 0.0f;
-    std::swap(delta, next);
+    RZ_RETURN_IF_ERROR(store->Take(layer, weight_gradient, bias_gradient));
+    if (layer > 0) {
+      float* transposed = transposed_.as<float>().data();
+      Transpose(weight(layer).data(), in, out, transposed);
+      Gemm(batch_, in, out, {delta, out, 1}, transposed, next, false);
+      for (size_t i = 0; i < batch_ * in; ++i) next[i] = input[i] > 0.0f ? next[i] : 0.0f;
+      std::swap(delta, next);
+    }
+    RZ_RETURN_IF_ERROR(store->Done(layer, Pass::kBackward));
   }
+  return absl::OkStatus();
 }
 
 }  // namespace rz

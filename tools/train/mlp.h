@@ -1,10 +1,11 @@
 // A multilayer perceptron with ReLU between its layers and softmax cross-entropy at its end, on one
 // rank: forward and backward in float32.
 //
-// It computes on float32 copies of the parameters and leaves float32 gradients; whoever trains it
-// copies them from and to the optimizer's buffers and rounds there, once. Activations stay float32.
-// The bits of every result depend on the parameters, the samples and their order, and on nothing
-// else: not on SIMD level, machine or mathematics library.
+// It holds no parameters and no gradients but those of the layer it is at: before a layer it asks a
+// LayerStore for the layer's parameters, and in backward it hands over the layer's gradients as
+// soon as it has them. Activations stay, in float32. The bits of every result depend on the
+// parameters, the samples and their order, and on nothing else: not on SIMD level, machine or
+// mathematics library.
 #ifndef RINGZERO_TOOLS_TRAIN_MLP_H_
 #define RINGZERO_TOOLS_TRAIN_MLP_H_
 
@@ -13,8 +14,10 @@
 #include <memory>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
+#include "optimizer/gathered_units.h"
 #include "runtime/memory/memory.h"
 #include "tools/train/mlp_shape.h"
 
@@ -26,7 +29,24 @@ struct BatchResult {
   int64_t correct = 0;  // samples whose label has the largest score (the first of equals)
 };
 
-// One owner thread.
+// Where a model's layers have their parameters from, and bring their gradients to.
+class LayerStore {
+ public:
+  virtual ~LayerStore() = default;
+
+  // Fills in the layer's weight [inputs, outputs] and bias [outputs], to be used in `pass`.
+  virtual absl::Status Load(size_t layer, Pass pass, absl::Span<float> weight,
+                            absl::Span<float> bias) = 0;
+
+  // Takes the layer's gradients, before its Done(kBackward).
+  virtual absl::Status Take(size_t layer, absl::Span<const float> weight_gradient,
+                            absl::Span<const float> bias_gradient) = 0;
+
+  // The layer has been used in `pass`.
+  virtual absl::Status Done(size_t layer, Pass pass) = 0;
+};
+
+// One owner thread. Passes fail as their store does.
 class Mlp {
  public:
   // Room for batches of up to max_batch samples.
@@ -36,17 +56,15 @@ class Mlp {
   const MlpShape& shape() const { return shape_; }
   int64_t max_batch() const { return max_batch_; }
 
-  // Parameter `index` (MlpShape::Parameters) for the passes to come, and its gradient as the last
-  // Backward left it.
-  absl::Span<float> parameter(size_t index);
-  absl::Span<const float> gradient(size_t index) const;
-
   // pixels [labels.size(), inputs], at most max_batch rows, stay where they are until Backward;
-  // labels are below classes.
-  BatchResult Forward(absl::Span<const float> pixels, absl::Span<const uint8_t> labels);
+  // labels are below classes. `pass` is forward or evaluation.
+  absl::StatusOr<BatchResult> Forward(absl::Span<const float> pixels,
+                                      absl::Span<const uint8_t> labels, Pass pass,
+                                      LayerStore* store);
 
-  // Gradients of scale * (sum of the losses of the last Forward). Zeros after an empty batch.
-  void Backward(float scale);
+  // Gradients of scale * (sum of the losses of the last Forward), from the last layer to the first.
+  // Zeros after an empty batch.
+  absl::Status Backward(float scale, LayerStore* store);
 
  private:
   Mlp(const MlpShape& shape, int64_t max_batch);
@@ -54,12 +72,20 @@ class Mlp {
   absl::Status AllocateWorkspace();
   BatchResult SoftmaxLoss(absl::Span<const uint8_t> labels);
 
+  size_t inputs_of(size_t layer) const { return static_cast<size_t>(shape_.widths[layer]); }
+  size_t outputs_of(size_t layer) const { return static_cast<size_t>(shape_.widths[layer + 1]); }
+  // Of the layer that is used.
+  absl::Span<float> weight(size_t layer) const {
+    return parameters_.as<float>().first(inputs_of(layer) * outputs_of(layer));
+  }
+  absl::Span<float> bias(size_t layer) const {
+    return parameters_.as<float>().subspan(inputs_of(layer) * outputs_of(layer), outputs_of(layer));
+  }
+
   MlpShape shape_;
   int64_t max_batch_;
-  std::vector<size_t> offset_;  // of each parameter in parameters_ and gradients_
-  std::vector<size_t> count_;
-  Buffer parameters_;
-  Buffer gradients_;
+  Buffer parameters_;           // of one layer: weight, bias
+  Buffer gradients_;            // likewise
   Buffer transposed_;           // one layer's weight, [outputs, inputs]
   std::vector<Buffer> output_;  // of each layer, [max_batch, outputs]; after ReLU but for the last
   Buffer delta_;                // d loss / d output of the layer backward is at

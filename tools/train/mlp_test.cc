@@ -11,6 +11,7 @@ namespace rz {
 namespace {
 
 using ::testing::Each;
+using ::testing::ElementsAre;
 
 struct Batch {
   std::vector<float> pixels;
@@ -29,23 +30,80 @@ Batch RandomBatch(const MlpShape& shape, size_t size) {
   return batch;
 }
 
-std::unique_ptr<Mlp> MakeMlp(const std::string& text, int64_t max_batch) {
-  const absl::StatusOr<MlpShape> shape = ParseMlpShape(text);
-  if (!shape.ok()) return nullptr;
-  absl::StatusOr<std::unique_ptr<Mlp>> mlp = Mlp::Create(*shape, max_batch);
-  if (!mlp.ok()) return nullptr;
-  for (size_t i = 0; i < shape->Parameters().size(); ++i) {
-    InitialParameter(*shape, i, 3, (*mlp)->parameter(i));
-    // Biases away from 0, so that their gradients matter.
-    if (i % 2 == 1) {
-      for (float& x : (*mlp)->parameter(i)) x = 0.05f * static_cast<float>(i);
+// A model with all its parameters and the gradients of its last backward pass. Checks the order in
+// which the layers are used.
+class WholeMlp : private LayerStore {
+ public:
+  static std::unique_ptr<WholeMlp> Make(const std::string& text, int64_t max_batch) {
+    const absl::StatusOr<MlpShape> shape = ParseMlpShape(text);
+    if (!shape.ok()) return nullptr;
+    absl::StatusOr<std::unique_ptr<Mlp>> mlp = Mlp::Create(*shape, max_batch);
+    if (!mlp.ok()) return nullptr;
+    std::unique_ptr<WholeMlp> whole(new WholeMlp(*std::move(mlp)));
+    for (size_t i = 0; i < shape->Parameters().size(); ++i) {
+      const auto count = static_cast<size_t>(shape->Parameters()[i].element_count);
+      whole->parameters_.emplace_back(count);
+      whole->gradients_.emplace_back(count, NAN);
+      InitialParameter(*shape, i, 3, whole->parameter(i));
+      // Biases away from 0, so that their gradients matter.
+      if (i % 2 == 1) {
+        for (float& x : whole->parameter(i)) x = 0.05f * static_cast<float>(i);
+      }
     }
+    return whole;
   }
-  return *std::move(mlp);
-}
+
+  const MlpShape& shape() const { return mlp_->shape(); }
+  absl::Span<float> parameter(size_t index) { return absl::MakeSpan(parameters_[index]); }
+  absl::Span<const float> gradient(size_t index) const { return gradients_[index]; }
+
+  BatchResult Forward(absl::Span<const float> pixels, absl::Span<const uint8_t> labels) {
+    used_.clear();
+    const absl::StatusOr<BatchResult> result = mlp_->Forward(pixels, labels, Pass::kForward, this);
+    EXPECT_OK(result.status());
+    return result.value_or(BatchResult());
+  }
+  void Backward(float scale) {
+    used_.clear();
+    EXPECT_OK(mlp_->Backward(scale, this));
+  }
+  // Layers as they were done with in the last pass.
+  const std::vector<size_t>& used() const { return used_; }
+
+ private:
+  explicit WholeMlp(std::unique_ptr<Mlp> mlp) : mlp_(std::move(mlp)) {}
+
+  absl::Status Load(size_t layer, Pass, absl::Span<float> weight, absl::Span<float> bias) override {
+    EXPECT_FALSE(loaded_);
+    loaded_ = true;
+    EXPECT_EQ(weight.size(), parameters_[2 * layer].size());
+    std::copy(parameters_[2 * layer].begin(), parameters_[2 * layer].end(), weight.begin());
+    std::copy(parameters_[2 * layer + 1].begin(), parameters_[2 * layer + 1].end(), bias.begin());
+    return absl::OkStatus();
+  }
+  absl::Status Take(size_t layer, absl::Span<const float> weight_gradient,
+                    absl::Span<const float> bias_gradient) override {
+    EXPECT_TRUE(loaded_);
+    gradients_[2 * layer].assign(weight_gradient.begin(), weight_gradient.end());
+    gradients_[2 * layer + 1].assign(bias_gradient.begin(), bias_gradient.end());
+    return absl::OkStatus();
+  }
+  absl::Status Done(size_t layer, Pass) override {
+    EXPECT_TRUE(loaded_);
+    loaded_ = false;
+    used_.push_back(layer);
+    return absl::OkStatus();
+  }
+
+  std::unique_ptr<Mlp> mlp_;
+  std::vector<std::vector<float>> parameters_;
+  std::vector<std::vector<float>> gradients_;
+  std::vector<size_t> used_;
+  bool loaded_ = false;
+};
 
 // The same mathematics in double precision, without any care for speed.
-double LossInDouble(Mlp& mlp, const Batch& batch) {
+double LossInDouble(WholeMlp& mlp, const Batch& batch) {
   const MlpShape& shape = mlp.shape();
   double loss = 0;
   for (size_t s = 0; s < batch.labels.size(); ++s) {
@@ -73,7 +131,7 @@ double LossInDouble(Mlp& mlp, const Batch& batch) {
 
 TEST(MlpTest, Forward_AgreesWithDoublePrecision) {
   for (const char* text : {"5-3", "17-9-4", "33-12-8-5-3"}) {
-    const std::unique_ptr<Mlp> mlp = MakeMlp(text, 10);
+    const std::unique_ptr<WholeMlp> mlp = WholeMlp::Make(text, 10);
     ASSERT_NE(mlp, nullptr);
     const Batch batch = RandomBatch(mlp->shape(), 10);
     const BatchResult result = mlp->Forward(batch.pixels, batch.labels);
@@ -83,7 +141,7 @@ TEST(MlpTest, Forward_AgreesWithDoublePrecision) {
 
 TEST(MlpTest, Backward_AgreesWithFiniteDifferences) {
   for (const char* text : {"5-3", "7-6-4", "9-8-7-5-3"}) {
-    const std::unique_ptr<Mlp> mlp = MakeMlp(text, 6);
+    const std::unique_ptr<WholeMlp> mlp = WholeMlp::Make(text, 6);
     ASSERT_NE(mlp, nullptr);
     const Batch batch = RandomBatch(mlp->shape(), 6);
     mlp->Forward(batch.pixels, batch.labels);
@@ -106,8 +164,18 @@ TEST(MlpTest, Backward_AgreesWithFiniteDifferences) {
   }
 }
 
+TEST(MlpTest, Layers_AreUsedOneAfterTheOtherAndBackInBackward) {
+  const std::unique_ptr<WholeMlp> mlp = WholeMlp::Make("7-6-5-4", 6);
+  ASSERT_NE(mlp, nullptr);
+  const Batch batch = RandomBatch(mlp->shape(), 6);
+  mlp->Forward(batch.pixels, batch.labels);
+  EXPECT_THAT(mlp->used(), ElementsAre(0, 1, 2));
+  mlp->Backward(1);
+  EXPECT_THAT(mlp->used(), ElementsAre(2, 1, 0));
+}
+
 TEST(MlpTest, EmptyBatch_LossAndGradientsAreZero) {
-  const std::unique_ptr<Mlp> mlp = MakeMlp("7-6-4", 6);
+  const std::unique_ptr<WholeMlp> mlp = WholeMlp::Make("7-6-4", 6);
   ASSERT_NE(mlp, nullptr);
   const Batch batch = RandomBatch(mlp->shape(), 6);
   mlp->Forward(batch.pixels, batch.labels);
@@ -121,7 +189,7 @@ TEST(MlpTest, EmptyBatch_LossAndGradientsAreZero) {
 
 // The gradient of a batch is the sum of its samples' gradients: what lets ranks share a batch.
 TEST(MlpTest, PartsOfABatch_AddUpToTheWhole) {
-  const std::unique_ptr<Mlp> mlp = MakeMlp("20-16-4", 9);
+  const std::unique_ptr<WholeMlp> mlp = WholeMlp::Make("20-16-4", 9);
   ASSERT_NE(mlp, nullptr);
   const Batch batch = RandomBatch(mlp->shape(), 9);
   const absl::Span<const float> pixels = batch.pixels;
@@ -143,7 +211,7 @@ TEST(MlpTest, PartsOfABatch_AddUpToTheWhole) {
 }
 
 TEST(MlpTest, LargeScores_StayFinite) {
-  const std::unique_ptr<Mlp> mlp = MakeMlp("2-3", 1);
+  const std::unique_ptr<WholeMlp> mlp = WholeMlp::Make("2-3", 1);
   ASSERT_NE(mlp, nullptr);
   for (float& x : mlp->parameter(0)) x = 0;
   mlp->parameter(1)[0] = 1e6f;

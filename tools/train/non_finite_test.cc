@@ -16,13 +16,5 @@ TEST(NonFiniteTest, LargestMagnitude_IsInfiniteWhereAnyValueIsNot) {
   EXPECT_EQ(LargestMagnitude({NAN, 1}), infinity);
 }
 
-TEST(NonFiniteTest, Skip_NamesTheFirstRankAndItsParameter) {
-  const std::vector<MlpParameter> parameters = {{"a", {}}, {"b", {}}};
-  EXPECT_EQ(DescribeSkip({2, 1, 0}, parameters), "rank 1's gradient of b is not finite");
-  EXPECT_EQ(DescribeSkip({0, 2}, parameters), "rank 0's gradient of a is not finite");
-  EXPECT_EQ(DescribeSkip({2, 2}, parameters),
-            "the gradient of each rank is finite, their mean is not");
-}
-
 }  // namespace
 }  // namespace rz

@@ -10,6 +10,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/time/time.h"
 #include "optimizer/memory_report.h"
 #include "tools/train/train_config.h"
 
@@ -18,6 +19,15 @@ namespace rz {
 struct EpochResult {
   double loss = 0;  // mean over the epoch's samples, each before its own step
   double test_accuracy = 0;
+};
+
+// Means over the steps of rank 0.
+struct StepTimes {
+  absl::Duration total;
+  absl::Duration forward;
+  absl::Duration backward;
+  absl::Duration communication;  // that nothing hid
+  absl::Duration optimizer;
 };
 
 struct RunReport {
@@ -35,6 +45,7 @@ struct RunReport {
   double test_accuracy = 0;
   uint32_t weights_crc32c = 0;
   double seconds = 0;
+  StepTimes mean_times;
 };
 
 std::string ToJson(const RunReport& report);

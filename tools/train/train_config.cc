@@ -25,13 +25,13 @@ uint64_t Hash(const std::string& text) {
 }  // namespace
 
 std::string TrainConfig::AgreementText() const {
-  return absl::StrCat("dataset ", dataset, " model ", model.ToString(), " stage ",
-                      std::string(NameOf(stage)), " dtype ", std::string(NameOf(dtype)),
-                      " numeric ", std::string(NameOf(numeric_mode)), " optimizer ",
-                      Fingerprint(optimizer), " schedule ", Fingerprint(schedule), " clip ", clip,
-                      " loss-scale ", Fingerprint(loss_scale), " config ", Fingerprint(zero),
-                      " global-batch ", global_batch, " steps ", steps, " epochs ", epochs,
-                      " seed ", seed, " algo ", algorithms, " transport ", transport);
+  return absl::StrCat(
+      "dataset ", dataset, " model ", model.ToString(), " stage ", std::string(NameOf(stage)),
+      " dtype ", std::string(NameOf(dtype)), " numeric ", std::string(NameOf(numeric_mode)),
+      " optimizer ", Fingerprint(optimizer), " schedule ", Fingerprint(schedule), " clip ", clip,
+      " loss-scale ", Fingerprint(loss_scale), " config ", Fingerprint(zero), " global-batch ",
+      global_batch, " steps ", steps, " epochs ", epochs, " seed ", seed, " algo ", algorithms,
+      " transport ", transport, " compare ", compare);
 }
 
 uint64_t TrainConfig::AgreementHash() const {
@@ -44,8 +44,10 @@ void TrainFlags::Declare(FlagSet* flags) {
               "what to train on; synthetic is made from the seed to fit the model");
   flags->String("data-dir", &values_.data_dir, "where the data set's files are");
   flags->String("model", &model_, "widths of the MLP: input, hidden layers, classes");
-  flags->Enum("stage", &stage_, {"ddp", "0", "1"},
-              "what is sharded: nothing (ddp, 0), or the optimizer states (ZeRO-1)");
+  flags->Enum(
+      "stage", &stage_, {"ddp", "0", "naive", "1", "2", "3"},
+      "what is sharded: nothing (ddp, 0), the optimizer states (1; naive, which all-reduces "
+      "gradients), gradients too (2), parameters too (3)");
   flags->Enum("dtype", &dtype_, {"bf16", "fp16", "fp32"},
               "of working weights and gradients; 16 bits have fp32 master weights beside them");
   flags->Enum("numeric", &numeric_mode_, {"deterministic", "fast"},
@@ -59,6 +61,13 @@ void TrainFlags::Declare(FlagSet* flags) {
   flags->Bool("print-config", &values_.print_config,
               "print --config as it was resolved, with where each value came from, and stop");
   DeclareOptimizer(flags);
+  flags->Int("accumulate", &values_.zero.gradient_accumulation_steps, {1, kMaxGlobalBatch},
+             "micro-steps of a step, which share its samples");
+  flags->Enum("accumulation", &accumulation_, {"local", "shard"},
+              "where micro-steps are added up: on every rank, whole (less traffic), or reduced in "
+              "the shard (less memory)");
+  flags->Bool("overlap", &values_.zero.overlap_communication,
+              "reduce gradients during backward; stages 2 and 3 always do");
   flags->Int("global-batch", &values_.global_batch, {1, kMaxGlobalBatch},
              "samples of a step over all ranks, which take the rounded-up or -down share");
   flags->Int("steps", &values_.steps, {1, kMaxSteps}, "stop after this many steps");
@@ -66,6 +75,8 @@ void TrainFlags::Declare(FlagSet* flags) {
              absl::StrCat("stop after this many epochs (", kDefaultEpochs, " without --steps)"));
   flags->Int("seed", &seed_, {0, std::numeric_limits<int64_t>::max()},
              "of weights, order of samples and synthetic data");
+  flags->Bool("compare", &values_.compare,
+              "train with every stage, one after the other, and show what each costs");
   flags->String("report", &values_.report_path, "write what rank 0 measured to this JSON file");
   flags->String("reference", &values_.reference_path,
                 "a --report of a ddp run of the same model and ranks, to show beside this one");
@@ -139,6 +150,7 @@ absl::StatusOr<TrainConfig> TrainFlags::Read(const FlagSet& flags,
   config.stage = *ParseZeroStage(stage_);
   config.dtype = *ParseDType(dtype_);
   config.numeric_mode = *ParseNumericMode(numeric_mode_);
+  if (accumulation_ == "shard") config.zero.accumulation = AccumulationPolicy::kShard;
   ReadOptimizer(flags, &config);
   if (flags.WasSet("config")) {
     RZ_RETURN_IF_ERROR(ApplyConfigFile(config_path_, flags, ranks, &config));
@@ -150,6 +162,11 @@ absl::StatusOr<TrainConfig> TrainFlags::Read(const FlagSet& flags,
   if (!flags.WasSet("algo")) config.algorithms = environment_algorithms;
   if (flags.WasSet("steps") && flags.WasSet("epochs")) {
     return absl::InvalidArgumentError("--steps and --epochs exclude each other: give one");
+  }
+  for (const char* flag : {"stage", "report", "reference"}) {
+    if (!config.compare || !flags.WasSet(flag)) continue;
+    return absl::InvalidArgumentError(
+        absl::StrCat("--compare runs every stage and prints what it has: leave out --", flag));
   }
   if (!flags.WasSet("steps") && !flags.WasSet("epochs")) config.epochs = kDefaultEpochs;
   return config;

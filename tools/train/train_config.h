@@ -46,6 +46,7 @@ struct TrainConfig {
   std::string transport = "auto";
   std::string report_path;
   std::string reference_path;
+  bool compare = false;  // every stage, and not `stage`
 
   // Everything all ranks must have alike, as one line.
   std::string AgreementText() const;
@@ -79,6 +80,7 @@ class TrainFlags {
   std::string stage_ = "1";
   std::string dtype_ = "bf16";
   std::string numeric_mode_ = "deterministic";
+  std::string accumulation_ = "local";
   std::string optimizer_ = "AdamW";
   std::string config_path_;
   std::string schedule_ = "constant";

@@ -122,15 +122,35 @@ TEST(TrainConfigTest, ValuesOutOfBounds_NameTheFlag) {
   EXPECT_THAT(Read({"--model=784-x"}), StatusIs(kInvalidArgument, HasSubstr("784-x")));
   EXPECT_THAT(Read({"--model=784-257"}), StatusIs(kInvalidArgument, HasSubstr("256 classes")));
   EXPECT_THAT(Read({"--steps=1", "--epochs=1"}), StatusIs(kInvalidArgument, HasSubstr("exclude")));
+  EXPECT_THAT(Read({"--compare", "--stage=1"}),
+              StatusIs(kInvalidArgument, HasSubstr("leave out --stage")));
 }
 
 TEST(TrainConfigTest, Agreement_CoversWhatRanksMustShare) {
   ASSERT_OK_AND_ASSIGN(const TrainConfig base, Read({}));
-  for (const char* argument :
-       {"--dataset=synthetic", "--model=784-10", "--stage=0", "--dtype=fp32", "--numeric=fast",
-        "--algo=x:y", "--transport=tcp", "--lr=0.5", "--weight-decay=0", "--global-batch=7",
-        "--steps=9", "--epochs=9", "--seed=4", "--optimizer=Lion", "--schedule=WarmupLR",
-        "--warmup=linear", "--warmup-steps=3", "--clip=1", "--dtype=fp16"}) {
+  for (const char* argument : {"--dataset=synthetic",
+                               "--model=784-10",
+                               "--stage=0",
+                               "--dtype=fp32",
+                               "--numeric=fast",
+                               "--algo=x:y",
+                               "--transport=tcp",
+                               "--lr=0.5",
+                               "--weight-decay=0",
+                               "--global-batch=7",
+                               "--steps=9",
+                               "--epochs=9",
+                               "--seed=4",
+                               "--compare",
+                               "--accumulate=2",
+                               "--accumulation=shard",
+                               "--overlap",
+                               "--optimizer=Lion",
+                               "--schedule=WarmupLR",
+                               "--warmup=linear",
+                               "--warmup-steps=3",
+                               "--clip=1",
+                               "--dtype=fp16"}) {
     ASSERT_OK_AND_ASSIGN(const TrainConfig other, Read({argument}));
     EXPECT_NE(other.AgreementHash(), base.AgreementHash()) << argument;
   }

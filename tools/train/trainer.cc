@@ -1,10 +1,13 @@
-// A step:
-//   1. this rank's share of the global batch becomes float32 pixels
-//   2. working weights are widened to float32; forward gives the loss
-//   3. backward gives the gradients of sum(loss) * world / samples of all ranks, so that their
-//   average
-//      over ranks is the gradient of the mean loss, whatever each rank's share
-//   4. they are rounded once, into the optimizer's buffers; the optimizer reduces, updates, gathers
+// A step, or each of its micro-steps:
+//   1. this rank's share of the samples becomes float32 pixels
+//   2. forward, layer by layer: the layer's working weights are gathered where they are sharded,
+//   and
+//      widened to float32
+//   3. backward, from the last layer: gradients of sum(loss) * world / samples of all ranks, so
+//   that
+//      their average over ranks is the gradient of the mean loss, whatever each rank's share; each
+//      layer's are announced to the optimizer at once, which rounds and reduces them
+// and then the optimizer's step.
 #include "tools/train/trainer.h"
 
 #include <algorithm>
@@ -13,10 +16,12 @@
 #include <string>
 #include <utility>
 
+#include "absl/numeric/bits.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "collectives/chunk_layout.h"
 #include "collectives/kernels/convert.h"
+#include "optimizer/layout/limits.h"
 #include "runtime/base/crc32c.h"
 #include "runtime/base/status_macros.h"
 #include "tools/train/non_finite.h"
@@ -27,7 +32,23 @@ namespace {
 // A small share of a global batch would make passes over the test set slow.
 constexpr int64_t kMinTestBatch = 64;
 
-ZeroConfig StepConfig(const TrainConfig& config, int64_t total_steps, const Clock* clock) {
+// A model of a few layers has small ones: with tiles and buckets made for large models one of them
+// would be the whole.
+constexpr int64_t kTilesOfModel = 16;
+constexpr int kBucketsInFlight = 2;
+
+void FitToModel(const MlpShape& model, int world, ZeroConfig* zero) {
+  const int64_t chunk = std::max<int64_t>(1, model.ParameterCount() / (kTilesOfModel * world));
+  zero->tile_chunk =
+      std::clamp<int64_t>(static_cast<int64_t>(absl::bit_floor(static_cast<uint64_t>(chunk))),
+                          kAlignmentElements, kDefaultTileChunk);
+  if (HoldsWholeGradients(zero->stage)) return;
+  zero->reduce_bucket_size = zero->tile_chunk * world;
+  zero->buckets_in_flight = kBucketsInFlight;
+}
+
+ZeroConfig StepConfig(const TrainConfig& config, int world, int64_t total_steps,
+                      const Clock* clock) {
   ZeroConfig zero = config.zero;
   zero.stage = config.stage;
   zero.dtype = config.dtype;
@@ -38,20 +59,17 @@ ZeroConfig StepConfig(const TrainConfig& config, int64_t total_steps, const Cloc
   zero.gradient_clipping = config.clip;
   zero.loss_scale = config.loss_scale;
   zero.clock = clock;
+  zero.announce_gradients = true;
+  // What a configuration says of them is what it asks for.
+  if (config.settings.empty()) FitToModel(config.model, world, &zero);
   return zero;
-}
-
-float Rounded(float value, DType dtype) {
-  float words[1];
-  ConvertFromFloat(dtype, words, &value, 1);
-  ConvertToFloat(dtype, &value, words, 1);
-  return value;
 }
 
 std::vector<ParamSpec> Specs(const MlpShape& shape) {
   std::vector<ParamSpec> specs;
   for (const MlpParameter& parameter : shape.Parameters()) {
-    specs.push_back({.name = parameter.name, .shape = parameter.shape});
+    const int layer = static_cast<int>(specs.size() / 2);
+    specs.push_back({.name = parameter.name, .shape = parameter.shape, .unit = layer});
   }
   return specs;
 }
@@ -71,16 +89,21 @@ absl::StatusOr<std::unique_ptr<Trainer>> Trainer::Create(const TrainConfig& conf
                                                          Communicator* communicator,
                                                          const Clock* clock) {
   std::unique_ptr<Trainer> trainer(new Trainer(config, dataset, communicator, clock));
-  const int64_t share = EvenSplit(config.global_batch, communicator->world_size(), 0).count;
+  const int64_t share =
+      EvenSplit(EvenSplit(config.global_batch, communicator->world_size(), 0).count,
+                config.zero.gradient_accumulation_steps, 0)
+          .count;
   const int64_t max_batch = std::max(share, kMinTestBatch);
   RZ_ASSIGN_OR_RETURN(trainer->mlp_, Mlp::Create(config.model, max_batch));
   RZ_ASSIGN_OR_RETURN(trainer->optimizer_,
                       ZeroOptimizer::Create(communicator, Specs(config.model),
-                                            StepConfig(config, trainer->total_steps(), clock)));
+                                            StepConfig(config, communicator->world_size(),
+                                                       trainer->total_steps(), clock)));
   const size_t pixels = static_cast<size_t>(max_batch * config.model.inputs());
   RZ_ASSIGN_OR_RETURN(trainer->pixels_,
                       Buffer::Allocate(pixels * sizeof(float), MemoryTag::kActivation));
   trainer->labels_.resize(static_cast<size_t>(max_batch));
+  trainer->largest_.resize(2 * config.model.layer_count());
   return trainer;
 }
 
@@ -91,64 +114,73 @@ absl::Status Trainer::Initialize() {
   });
 }
 
-void Trainer::LoadWeights() {
-  for (size_t i = 0; i < 2 * config_.model.layer_count(); ++i) {
-    const absl::Span<float> weights = mlp_->parameter(i);
-    const void* from = config_.dtype == DType::kFloat32
-                           ? static_cast<const void*>(optimizer_->Params<float>(i).data())
-                           : optimizer_->Params<uint16_t>(i).data();
-    ConvertToFloat(config_.dtype, weights.data(), from, weights.size());
-  }
+void Trainer::Widen(size_t index, absl::Span<float> to) {
+  const void* from = config_.dtype == DType::kFloat32
+                         ? static_cast<const void*>(optimizer_->Params<float>(index).data())
+                         : optimizer_->Params<uint16_t>(index).data();
+  ConvertToFloat(config_.dtype, to.data(), from, to.size());
 }
 
-void Trainer::StoreGradients() {
-  for (size_t i = 0; i < 2 * config_.model.layer_count(); ++i) {
-    const absl::Span<const float> gradients = mlp_->gradient(i);
-    void* to = config_.dtype == DType::kFloat32
-                   ? static_cast<void*>(optimizer_->Grads<float>(i).data())
-                   : optimizer_->Grads<uint16_t>(i).data();
-    ConvertFromFloat(config_.dtype, to, gradients.data(), gradients.size());
+absl::Status Trainer::Load(size_t layer, Pass pass, absl::Span<float> weight,
+                           absl::Span<float> bias) {
+  RZ_RETURN_IF_ERROR(optimizer_->Gather(layer, pass));
+  const size_t next = pass == Pass::kBackward ? layer - 1 : layer + 1;
+  if (next < config_.model.layer_count() &&
+      optimizer_->layout().unit(next).flat.count <= optimizer_->config().prefetch_bucket_size) {
+    // Where there is no room for it, it comes when it is needed; what else went wrong stays wrong.
+    (void)optimizer_->StartGather(next, pass);
   }
+  Widen(2 * layer, weight);
+  Widen(2 * layer + 1, bias);
+  if (pass == Pass::kBackward) return absl::OkStatus();
+  largest_[2 * layer] = LargestMagnitude(weight);
+  largest_[2 * layer + 1] = LargestMagnitude(bias);
+  return absl::OkStatus();
 }
+
+absl::Status Trainer::Take(size_t layer, absl::Span<const float> weight_gradient,
+                           absl::Span<const float> bias_gradient) {
+  RZ_RETURN_IF_ERROR(optimizer_->AddGradient(2 * layer + 1, bias_gradient));
+  return optimizer_->AddGradient(2 * layer, weight_gradient);
+}
+
+absl::Status Trainer::Done(size_t layer, Pass pass) { return optimizer_->Release(layer, pass); }
 
 absl::StatusOr<BatchResult> Trainer::ForwardOn(const LabelledImages& images,
-                                               absl::Span<const int64_t> indices) {
+                                               absl::Span<const int64_t> indices, Pass pass) {
   const size_t width = static_cast<size_t>(images.features);
   const absl::Span<float> pixels = pixels_.as<float>().subspan(0, indices.size() * width);
   const absl::Span<uint8_t> labels = absl::MakeSpan(labels_).subspan(0, indices.size());
   images.Gather(indices, pixels, labels);
-  const BatchResult result = mlp_->Forward(pixels, labels);
+  RZ_ASSIGN_OR_RETURN(const BatchResult result, mlp_->Forward(pixels, labels, pass, this));
   if (std::isfinite(result.loss_sum)) return result;
   // The first parameter that is not finite; where all are, the one with the largest weight.
-  std::string parameter;
-  float largest = 0;
-  for (size_t i = 0; i < 2 * config_.model.layer_count(); ++i) {
-    const float magnitude = LargestMagnitude(mlp_->parameter(i));
-    if (!parameter.empty() && magnitude <= largest) continue;
-    parameter = config_.model.Parameters()[i].name;
-    largest = magnitude;
-    if (!std::isfinite(magnitude)) break;
+  size_t parameter = 0;
+  for (size_t i = 1; i < largest_.size() && std::isfinite(largest_[parameter]); ++i) {
+    if (largest_[i] > largest_[parameter]) parameter = i;
   }
   return absl::OutOfRangeError(absl::StrFormat(
       "the loss of %d samples of rank %d is %s (largest weight %g, in %s): is the learning rate %g "
       "too large?",
       indices.size(), communicator_->rank().value(),
-      std::isnan(result.loss_sum) ? "not a number" : "infinite", largest, parameter,
-      optimizer_->learning_rate()));
+      std::isnan(result.loss_sum) ? "not a number" : "infinite", largest_[parameter],
+      config_.model.Parameters()[parameter].name, optimizer_->learning_rate()));
 }
 
-absl::StatusOr<std::string> Trainer::SkipCause() {
-  const std::vector<MlpParameter> parameters = config_.model.Parameters();
-  auto bad = static_cast<int64_t>(parameters.size());
-  for (int64_t i = bad - 1; i >= 0; --i) {
-    // As it was sent: rounding to 16 bits may have made it infinite.
-    const float magnitude = LargestMagnitude(mlp_->gradient(static_cast<size_t>(i)));
-    if (!std::isfinite(Rounded(magnitude, config_.dtype))) bad = i;
-  }
-  std::vector<int64_t> all(static_cast<size_t>(communicator_->world_size()));
-  RZ_RETURN_IF_ERROR(
-      communicator_->AllGather(&bad, all.data(), static_cast<int64_t>(all.size()), DType::kInt64));
-  return DescribeSkip(all, parameters);
+absl::Status Trainer::MicroStep(absl::Span<const int64_t> indices, TrainStep* step) {
+  const absl::Duration begin = clock_->Now();
+  RZ_ASSIGN_OR_RETURN(const BatchResult result,
+                      ForwardOn(dataset_->train, indices, Pass::kForward));
+  step->local.loss_sum += result.loss_sum;
+  step->local.correct += result.correct;
+  const absl::Duration forward_end = clock_->Now();
+  RZ_RETURN_IF_ERROR(mlp_->Backward(
+      static_cast<float>(GradientScale(communicator_->world_size(), step->global_samples) *
+                         optimizer_->loss_scale()),
+      this));
+  step->forward += forward_end - begin;
+  step->backward += clock_->Now() - forward_end;
+  return absl::OkStatus();
 }
 
 absl::StatusOr<TrainStep> Trainer::Step() {
@@ -160,21 +192,14 @@ absl::StatusOr<TrainStep> Trainer::Step() {
   step.local_samples = static_cast<int64_t>(indices.size());
   ++next_step_;
 
-  LoadWeights();
-  RZ_ASSIGN_OR_RETURN(step.local, ForwardOn(dataset_->train, indices));
-  const absl::Duration forward_end = clock_->Now();
-
-  mlp_->Backward(static_cast<float>(
-      GradientScale(communicator_->world_size(), step.global_samples) * optimizer_->loss_scale()));
-  StoreGradients();
-  const absl::Duration backward_end = clock_->Now();
-
-  RZ_ASSIGN_OR_RETURN(step.report, optimizer_->Step({}));
-  if (step.report.skipped) {
-    RZ_ASSIGN_OR_RETURN(step.skip_cause, SkipCause());
+  const int64_t micro_steps = config_.zero.gradient_accumulation_steps;
+  for (int64_t i = 0; i < micro_steps; ++i) {
+    const Range part = EvenSplit(step.local_samples, micro_steps, i);
+    RZ_RETURN_IF_ERROR(MicroStep(
+        indices.subspan(static_cast<size_t>(part.offset), static_cast<size_t>(part.count)), &step));
+    if (i + 1 < micro_steps) RZ_RETURN_IF_ERROR(optimizer_->EndMicroStep());
   }
-  step.forward = forward_end - begin;
-  step.backward = backward_end - forward_end;
+  RZ_ASSIGN_OR_RETURN(step.report, optimizer_->Step({}));
   step.total = clock_->Now() - begin;
   return step;
 }
@@ -185,12 +210,16 @@ absl::StatusOr<double> Trainer::TestAccuracy() {
       EvenSplit(test.count(), communicator_->world_size(), communicator_->rank().value());
   std::vector<int64_t> indices(static_cast<size_t>(share.count));
   std::iota(indices.begin(), indices.end(), share.offset);
-  LoadWeights();
   int64_t correct = 0;
-  const size_t batch = static_cast<size_t>(mlp_->max_batch());
-  for (size_t begin = 0; begin < indices.size(); begin += batch) {
-    RZ_ASSIGN_OR_RETURN(const BatchResult result,
-                        ForwardOn(test, absl::MakeConstSpan(indices).subspan(begin, batch)));
+  // As many batches as the rank with the largest share: all gather the weights together.
+  const auto batch = static_cast<size_t>(mlp_->max_batch());
+  const auto largest =
+      static_cast<size_t>(EvenSplit(test.count(), communicator_->world_size(), 0).count);
+  for (size_t begin = 0; begin < largest; begin += batch) {
+    const size_t at = std::min(begin, indices.size());
+    RZ_ASSIGN_OR_RETURN(
+        const BatchResult result,
+        ForwardOn(test, absl::MakeConstSpan(indices).subspan(at, batch), Pass::kEvaluation));
     correct += result.correct;
   }
   RZ_ASSIGN_OR_RETURN(const double all_correct, SumOverRanks(static_cast<double>(correct)));
@@ -200,6 +229,8 @@ absl::StatusOr<double> Trainer::TestAccuracy() {
 absl::StatusOr<uint32_t> Trainer::WeightsCrc32c() {
   uint32_t crc = 0;
   for (size_t i = 0; i < 2 * config_.model.layer_count(); ++i) {
+    const size_t layer = i / 2;
+    RZ_RETURN_IF_ERROR(optimizer_->Gather(layer, Pass::kEvaluation));
     if (config_.dtype == DType::kFloat32) {
       const absl::Span<const float> weights = optimizer_->Params<float>(i);
       crc = Crc32c(crc, weights.data(), weights.size() * sizeof(float));
@@ -207,6 +238,7 @@ absl::StatusOr<uint32_t> Trainer::WeightsCrc32c() {
       const absl::Span<const uint16_t> weights = optimizer_->Params<uint16_t>(i);
       crc = Crc32c(crc, weights.data(), weights.size() * sizeof(uint16_t));
     }
+    if (i % 2 == 1) RZ_RETURN_IF_ERROR(optimizer_->Release(layer, Pass::kEvaluation));
   }
   std::vector<uint32_t> all(static_cast<size_t>(communicator_->world_size()));
   RZ_RETURN_IF_ERROR(

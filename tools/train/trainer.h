@@ -29,16 +29,14 @@ struct TrainStep {
   int64_t local_samples = 0;
   int64_t global_samples = 0;
   StepReport report;
-  // Of a skipped step, the same on all ranks: "rank 2's gradient of layer4.bias is not finite".
-  std::string skip_cause;
-  // Forward counts the gathering of samples and the widening of weights; backward the rounding of
-  // gradients.
+  // Over all micro-steps. Forward counts the gathering of samples and the widening of weights;
+  // backward the rounding of gradients; both, in stage 3, the gathering of weights.
   absl::Duration forward;
   absl::Duration backward;
   absl::Duration total;
 };
 
-class Trainer {
+class Trainer : private LayerStore {
  public:
   // Allocates everything. Local. `dataset` fits the model and, with the communicator and the clock,
   // outlives the trainer.
@@ -77,16 +75,22 @@ class Trainer {
   Trainer(const TrainConfig& config, const Dataset* dataset, Communicator* communicator,
           const Clock* clock);
 
-  // Working weights, widened, to the model; gradients, rounded, to the optimizer.
-  void LoadWeights();
-  void StoreGradients();
+  // LayerStore: a layer is a unit of the optimizer. Its weights are widened, and the next layer's
+  // are on their way; its gradients are announced.
+  absl::Status Load(size_t layer, Pass pass, absl::Span<float> weight,
+                    absl::Span<float> bias) override;
+  absl::Status Take(size_t layer, absl::Span<const float> weight_gradient,
+                    absl::Span<const float> bias_gradient) override;
+  absl::Status Done(size_t layer, Pass pass) override;
+
+  void Widen(size_t index, absl::Span<float> to);
 
   //   OutOfRange  as Step
   absl::StatusOr<BatchResult> ForwardOn(const LabelledImages& images,
-                                        absl::Span<const int64_t> indices);
+                                        absl::Span<const int64_t> indices, Pass pass);
 
-  // Together: whose gradient made all ranks skip a step.
-  absl::StatusOr<std::string> SkipCause();
+  // One micro-step, added to `step`.
+  absl::Status MicroStep(absl::Span<const int64_t> indices, TrainStep* step);
 
   const TrainConfig config_;
   const Dataset* dataset_;
@@ -97,6 +101,7 @@ class Trainer {
   std::unique_ptr<ZeroOptimizer> optimizer_;
   Buffer pixels_;  // [max batch, features]
   std::vector<uint8_t> labels_;
+  std::vector<float> largest_;  // magnitude of each parameter when it was last used forward
   int64_t next_step_ = 0;
 };
 

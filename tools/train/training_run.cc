@@ -27,9 +27,14 @@ std::string Algorithms(const Communicator& communicator, const TrainConfig& conf
     return absl::StrCat(std::string(NameOf(collective)), " ",
                         carriage.ok() ? carriage->text : carriage.status().ToString());
   };
-  return config.stage == ZeroStage::kDdp
-             ? one(Collective::kAllReduce)
-             : one(Collective::kReduceScatter) + ", " + one(Collective::kAllGather);
+  switch (config.stage) {
+    case ZeroStage::kDdp:
+      return one(Collective::kAllReduce);
+    case ZeroStage::kNaive:
+      return one(Collective::kAllReduce) + ", " + one(Collective::kAllGather);
+    default:
+      return one(Collective::kReduceScatter) + ", " + one(Collective::kAllGather);
+  }
 }
 
 }  // namespace
@@ -72,11 +77,26 @@ absl::Status TrainingRun::RunSteps() {
     if (step_ % trainer_->steps_per_epoch() == 0) RZ_RETURN_IF_ERROR(EndEpoch());
   }
   report_.steps = last_step_;
+  StepTimes& times = report_.mean_times;
+  for (absl::Duration* time :
+       {&times.total, &times.forward, &times.backward, &times.communication, &times.optimizer}) {
+    *time /= last_step_;
+  }
   return absl::OkStatus();
+}
+
+void TrainingRun::AddTimes(const TrainStep& step) {
+  StepTimes& times = report_.mean_times;
+  times.total += step.total;
+  times.forward += step.forward;
+  times.backward += step.backward;
+  times.communication += step.report.communication;
+  times.optimizer += step.report.optimizer;
 }
 
 absl::Status TrainingRun::TrainOne() {
   RZ_ASSIGN_OR_RETURN(const TrainStep step, trainer_->Step());
+  AddTimes(step);
   epoch_loss_sum_ += step.local.loss_sum;
   epoch_local_samples_ += step.local_samples;
   epoch_samples_ += step.global_samples;
@@ -84,7 +104,7 @@ absl::Status TrainingRun::TrainOne() {
     progress_->Line(absl::StrFormat(
         "step %d skipped: %d elements of the mean gradient are not finite, the first in %s; %s",
         step_, step.report.non_finite_count, step.report.first_non_finite_parameter,
-        step.skip_cause));
+        step.report.non_finite_cause));
   } else {
     report_.payload_bytes_per_step = step.report.payload_bytes;
     wire_difference_ =

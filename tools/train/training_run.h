@@ -47,6 +47,7 @@ class TrainingRun {
   absl::Status TrainOne();
   absl::Status EndEpoch();
   absl::Status Finish();
+  void AddTimes(const TrainStep& step);
 
   void PrintHeader();
   void PrintStep(const TrainStep& step, double loss);

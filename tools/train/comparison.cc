@@ -1,0 +1,87 @@
+#include "tools/train/comparison.h"
+
+#include <optional>
+#include <vector>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "optimizer/memory_report.h"
+#include "runtime/base/status_macros.h"
+#include "runtime/memory/memory.h"
+#include "tools/train/training_run.h"
+
+namespace rz {
+namespace {
+
+constexpr ZeroStage kStages[] = {ZeroStage::kDdp, ZeroStage::kNaive, ZeroStage::kOne,
+                                 ZeroStage::kTwo, ZeroStage::kThree};
+
+// "1.50": of what ddp sends.
+std::string Ratio(int64_t bytes, int64_t ddp) {
+  return ddp == 0 ? "-"
+                  : absl::StrFormat("%.2f", static_cast<double>(bytes) / static_cast<double>(ddp));
+}
+
+}  // namespace
+
+std::string RenderComparison(absl::Span<const RunReport> reports) {
+  std::vector<MemoryReport> memory;
+  for (const RunReport& report : reports) memory.push_back(report.memory);
+  std::string text = RenderMemoryTable(memory);
+  absl::StrAppendFormat(&text, "%-8s | %14s %14s %10s %6s | %8s %8s %8s %8s %8s | %8s\n", "stage",
+                        "wire, bytes", "formula", "difference", "to ddp", "ms/step", "forward",
+                        "backward", "comm", "optim", "weights");
+  const int64_t ddp = reports[0].payload_bytes_per_step;
+  for (const RunReport& report : reports) {
+    const StepTimes& times = report.mean_times;
+    absl::StrAppendFormat(
+        &text, "%-8s | %14d %14d %10d %6s | %8.2f %8.2f %8.2f %8.2f %8.2f | %08X\n",
+        std::string(NameOf(report.config.stage)), report.payload_bytes_per_step,
+        report.expected_payload_bytes_per_step,
+        report.payload_bytes_per_step - report.expected_payload_bytes_per_step,
+        Ratio(report.payload_bytes_per_step, ddp), absl::ToDoubleMilliseconds(times.total),
+        absl::ToDoubleMilliseconds(times.forward), absl::ToDoubleMilliseconds(times.backward),
+        absl::ToDoubleMilliseconds(times.communication),
+        absl::ToDoubleMilliseconds(times.optimizer), report.weights_crc32c);
+  }
+  return text;
+}
+
+absl::Status CompareStages(const TrainConfig& config, const Dataset& dataset,
+                           Communicator* communicator, const std::string& transport,
+                           Progress* progress, const Clock* clock, int64_t* step) {
+  std::vector<RunReport> reports;
+  for (const ZeroStage stage : kStages) {
+    TrainConfig one = config;
+    one.stage = stage;
+    MemoryLedger::Default()->ForgetPeaks();
+    Progress quiet(nullptr, false, clock);
+    TrainingRun run(one, &dataset, communicator, transport, std::nullopt, &quiet, clock);
+    const absl::Status status = run.Run();
+    *step = run.step();
+    RZ_RETURN_IF_ERROR(status);
+    reports.push_back(run.report());
+    progress->Line(absl::StrFormat("stage %s: %d steps in %.1f s, test accuracy %.4f",
+                                   std::string(NameOf(stage)), reports.back().steps,
+                                   reports.back().seconds, reports.back().test_accuracy));
+    RZ_RETURN_IF_ERROR(progress->status());
+  }
+  std::string table = RenderComparison(reports);
+  absl::StripTrailingAsciiWhitespace(&table);
+  progress->Line(table);
+  RZ_RETURN_IF_ERROR(progress->status());
+  for (const RunReport& report : reports) {
+    if (report.weights_crc32c == reports[0].weights_crc32c ||
+        config.numeric_mode != NumericMode::kDeterministic) {
+      continue;
+    }
+    return absl::InternalError(
+        absl::StrFormat("the weights of stage %s have the crc32c %08X, those of ddp %08X",
+                        std::string(NameOf(report.config.stage)), report.weights_crc32c,
+                        reports[0].weights_crc32c));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace rz

@@ -1,0 +1,32 @@
+// --compare: the same run with every stage, one after the other, and what they cost side by side.
+#ifndef RINGZERO_TOOLS_TRAIN_COMPARISON_H_
+#define RINGZERO_TOOLS_TRAIN_COMPARISON_H_
+
+#include <cstdint>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/types/span.h"
+#include "collectives/communicator.h"
+#include "runtime/base/clock.h"
+#include "tools/train/dataset.h"
+#include "tools/train/progress.h"
+#include "tools/train/run_report.h"
+#include "tools/train/train_config.h"
+
+namespace rz {
+
+// Memory, wire, time and weights of each run, as tables for people. At least one report.
+std::string RenderComparison(absl::Span<const RunReport> reports);
+
+// Runs them on all ranks; prints a line a stage and the tables. `step` is that of the run under
+// way.
+//   Internal   the stages' weights differ though sums are deterministic; or as TrainingRun
+//   otherwise  as TrainingRun
+absl::Status CompareStages(const TrainConfig& config, const Dataset& dataset,
+                           Communicator* communicator, const std::string& transport,
+                           Progress* progress, const Clock* clock, int64_t* step);
+
+}  // namespace rz
+
+#endif  // RINGZERO_TOOLS_TRAIN_COMPARISON_H_
