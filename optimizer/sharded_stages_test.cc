@@ -342,6 +342,33 @@ TEST(ShardedStagesTest, ADeadRankEndsAllWithOneCause) {
   }
 }
 
+TEST(ShardedStagesTest, ARankThatDiesDuringAGatherOrAReductionEndsAllWithOneCause) {
+  for (const bool in_gather : {true, false}) {
+    const auto ranks = MakeRanks(3, Config(ZeroStage::kThree));
+    const std::string before = ranks->StateBits(0);
+    const std::vector<float> gradient(5);
+    for (int rank = 0; rank < 3; ++rank) {
+      ZeroOptimizer& optimizer = ranks->optimizer(rank);
+      if (in_gather) {
+        ASSERT_OK(optimizer.StartGather(0, Pass::kForward));
+      } else {
+        ASSERT_OK(optimizer.StartAddGradient(3, gradient));
+        ASSERT_TRUE(optimizer.Poll());
+        ASSERT_OK(optimizer.Release(2, Pass::kBackward));
+      }
+    }
+    ranks->Kill(1);
+    const std::vector<absl::Status> results = ranks->Gather(0, Pass::kForward);
+    for (const int survivor : {0, 2}) {
+      const absl::Status& cause = results[static_cast<size_t>(survivor)];
+      EXPECT_THAT(cause, StatusIs(absl::StatusCode::kUnavailable, HasSubstr("rank 1")));
+      EXPECT_EQ(ranks->optimizer(survivor).Step({}).status(), cause);
+      EXPECT_EQ(ranks->optimizer(survivor).Release(0, Pass::kForward), cause);
+    }
+    EXPECT_TRUE(ranks->StateBits(0) == before);
+  }
+}
+
 TEST(ShardedStagesTest, DestroyedWithReductionsAndGathersUnderWayItLetsGo) {
   for (const ZeroStage stage : {ZeroStage::kTwo, ZeroStage::kThree}) {
     const auto ranks = MakeRanks(2, Config(stage));
