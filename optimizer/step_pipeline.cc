@@ -15,8 +15,10 @@
 
 #include <algorithm>
 #include <cmath>
+#include <string>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
 #include "collectives/kernels/convert.h"
 #include "optimizer/kernels/gradient_stats.h"
 
@@ -30,6 +32,14 @@ bool IsFiniteAt(const void* elements, int64_t index, DType dtype) {
   if (dtype == DType::kFloat32) return std::isfinite(static_cast<const float*>(elements)[index]);
   const uint16_t bits = static_cast<const uint16_t*>(elements)[index];
   return std::isfinite(dtype == DType::kBFloat16 ? BFloat16ToFloat(bits) : Float16ToFloat(bits));
+}
+
+absl::Status TooManySkips(int64_t skipped, const StepReport& report) {
+  return absl::OutOfRangeError(absl::StrCat(
+      skipped, " steps in a row were skipped, after ", report.step, " steps taken; in the last, ",
+      DescribeNonFinite(report),
+      ". Look for the cause in that rank's samples and in the model, set a lower learning rate, or "
+      "let more of them be skipped with max_skipped_steps (0: any number)"));
 }
 
 }  // namespace
@@ -51,6 +61,7 @@ StepPipeline::StepPipeline(Communicator* communicator, const FlatLayout* layout,
 
 void StepPipeline::Reset() {
   scaler_ = LossScaler(config_->loss_scale);
+  skipped_in_a_row_ = 0;
   payload_before_.reset();
 }
 
@@ -164,17 +175,28 @@ bool StepPipeline::AdvanceControl() {
   report_.step = vote_.step + (decision->take ? 1 : 0);
   report_.learning_rate = vote_.learning_rate;
   report_.loss_scale = vote_.loss_scale;
-  if (absl::Status status = scaler_.Update(report_.skipped); !status.ok()) return Fail(status);
-  if (report_.skipped) {
-    const std::optional<size_t> parameter = layout_->Find(decision->first_non_finite);
-    if (parameter) report_.first_non_finite_parameter = layout_->spec(*parameter).name;
-    if (AnnouncesGradients(*config_)) report_.non_finite_cause = NonFiniteCause(votes_, *layout_);
-    return Finish();
-  }
+  if (report_.skipped) return Skip(*decision);
+  skipped_in_a_row_ = 0;
+  if (absl::Status status = scaler_.Update(/*overflow=*/false); !status.ok()) return Fail(status);
   phase_ = Phase::kUpdate;
   started_ = completed_ = 0;
   SetStep();
   return true;
+}
+
+bool StepPipeline::Skip(const StepDecision& decision) {
+  const std::optional<size_t> parameter = layout_->Find(decision.first_non_finite);
+  if (parameter) report_.first_non_finite_parameter = layout_->spec(*parameter).name;
+  if (AnnouncesGradients(*config_)) report_.non_finite_cause = NonFiniteCause(votes_, *layout_);
+  if (absl::Status status = scaler_.Update(/*overflow=*/true); !status.ok()) {
+    return Fail(
+        absl::Status(status.code(), absl::StrCat(status.message(), ". After ", report_.step,
+                                                 " steps taken, ", DescribeNonFinite(report_))));
+  }
+  ++skipped_in_a_row_;
+  const int64_t most = config_->max_skipped_steps;
+  if (config_->loss_scale.dynamic || most == 0 || skipped_in_a_row_ < most) return Finish();
+  return Fail(TooManySkips(skipped_in_a_row_, report_));
 }
 
 void StepPipeline::SetStep() {

@@ -31,7 +31,7 @@ class StepPipeline {
   StepPipeline(Communicator* communicator, const FlatLayout* layout, const Partition* partition,
                const ZeroConfig* config, StagePolicy* policy, GradientReducer* reducer);
 
-  // The loss scale as at the start. Requires that no step is under way.
+  // The loss scale as at the start, and no step skipped. Requires that no step is under way.
   void Reset();
 
   // What the losses of the next step are to be multiplied by.
@@ -72,6 +72,9 @@ class StepPipeline {
 
   void SetStep();
 
+  // Ends a step whose gradients are not finite.
+  bool Skip(const StepDecision& decision);
+
   // Each true: the pipeline has moved.
   bool StartControl();
   bool Finish();
@@ -87,6 +90,7 @@ class StepPipeline {
   GradientReducer* reducer_;
   uint64_t plan_hash_;
   LossScaler scaler_;
+  int64_t skipped_in_a_row_ = 0;
 
   Phase phase_ = Phase::kIdle;
   absl::StatusOr<StepReport> result_;

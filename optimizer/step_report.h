@@ -44,6 +44,11 @@ struct StepReport {
   int64_t control_bytes = 0;
 };
 
+// Of a skipped step, which gradients are not finite and who brought them: "3 elements of the mean
+// gradient are not finite, the first in layer4.bias; rank 2's gradient of layer4.bias is not
+// finite".
+std::string DescribeNonFinite(const StepReport& report);
+
 }  // namespace rz
 
 #endif  // RINGZERO_OPTIMIZER_STEP_REPORT_H_

@@ -39,9 +39,12 @@ absl::Status ValidateSizes(const ZeroConfig& config) {
   for (const auto& [field, value] : at_least_one) {
     if (value < 1) return OutOfRange(field, static_cast<double>(value), "at least 1");
   }
-  if (config.param_persistence_threshold < 0) {
-    return OutOfRange("param_persistence_threshold",
-                      static_cast<double>(config.param_persistence_threshold), "at least 0");
+  const std::pair<const char*, int64_t> at_least_zero[] = {
+      {"param_persistence_threshold", config.param_persistence_threshold},
+      {"max_skipped_steps", config.max_skipped_steps},
+  };
+  for (const auto& [field, value] : at_least_zero) {
+    if (value < 0) return OutOfRange(field, static_cast<double>(value), "at least 0");
   }
   if (!(config.gradient_clipping >= 0) || !std::isfinite(config.gradient_clipping)) {
     return OutOfRange("gradient_clipping", config.gradient_clipping, "finite and at least 0");
@@ -104,8 +107,8 @@ std::string Fingerprint(const ZeroConfig& config) {
   return absl::StrCat(
       "stage ", static_cast<int>(config.stage), " dtype ", static_cast<int>(config.dtype),
       " optimizer ", Fingerprint(config.optimizer), " schedule ", Fingerprint(config.schedule),
-      " loss scale ", Fingerprint(config.loss_scale), " clipping ",
-      absl::Hex(std::bit_cast<uint64_t>(config.gradient_clipping)), " accumulation ",
+      " loss scale ", Fingerprint(config.loss_scale), " skipped ", config.max_skipped_steps,
+      " clipping ", absl::Hex(std::bit_cast<uint64_t>(config.gradient_clipping)), " accumulation ",
       config.gradient_accumulation_steps, " ", static_cast<int>(config.accumulation), " ",
       DTypeText(config.accumulation_dtype), " communication ",
       DTypeText(config.communication_dtype), " ", static_cast<int>(config.reduction), " buckets ",

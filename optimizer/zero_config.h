@@ -56,6 +56,11 @@ struct ZeroConfig {
 
   LossScaleConfig loss_scale;
 
+  // Steps skipped in a row, for gradients that are not finite, until a step is an error; 0: never.
+  // Those of a dynamic loss scale do not count: it comes down until gradients are finite, and ends
+  // the run itself where it cannot any more.
+  int64_t max_skipped_steps = 10;
+
   // The mean gradient is scaled down to this L2 norm where it is longer; 0: never.
   double gradient_clipping = 0;
 

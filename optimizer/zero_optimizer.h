@@ -97,7 +97,9 @@ class ZeroOptimizer {
   //   FailedPrecondition  before Initialize; or ranks disagree on plan, step count, learning rate
   //                       or loss scale
   //   InvalidArgument     a learning rate that is not finite or negative
-  //   OutOfRange          an overflow at the smallest dynamic loss scale
+  //   OutOfRange          an overflow at the smallest dynamic loss scale, or the last of
+  //                       max_skipped_steps in a row; the message has the parameter and, where
+  //                       gradients are announced, the rank
   //   otherwise           the communicator's first cause
   absl::StatusOr<StepReport> Step(const StepOptions& options);
 

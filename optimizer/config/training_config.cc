@@ -138,6 +138,7 @@ absl::Status FillZero(const proto::Config& from, ZeroConfig* zero, WorkedOut* wo
   zero->accumulation_dtype = from.data_types().has_grad_accum_dtype()
                                  ? ParseDType(from.data_types().grad_accum_dtype())
                                  : std::nullopt;
+  zero->max_skipped_steps = from.ringzero().max_skipped_steps();
   zero->reduction =
       from.gradient_allreduce_op() == "sum" ? GradientReduction::kSum : GradientReduction::kMean;
   zero->accumulation = from.ringzero().accumulation() == "shard" ? AccumulationPolicy::kShard

@@ -42,6 +42,7 @@ TEST(ParseConfigTest, Defaults) {
   EXPECT_EQ(zero.optimizer.weight_decay, 0);
   EXPECT_EQ(zero.schedule.kind, ScheduleKind::kConstant);
   EXPECT_EQ(zero.gradient_clipping, 1);
+  EXPECT_EQ(zero.max_skipped_steps, 10);
   EXPECT_EQ(zero.loss_scale.scale, 1);
   EXPECT_EQ(zero.reduce_bucket_size, 500'000'000);
   EXPECT_EQ(zero.param_persistence_threshold, 0);
@@ -67,7 +68,8 @@ TEST(ParseConfigTest, EveryKey) {
       "overlap_comm": true, "stage3_prefetch_bucket_size": 11, "stage3_max_live_parameters": 12,
       "stage3_param_persistence_threshold": 13, "contiguous_gradients": true,
       "sub_group_size": 1e9},
-    "ringzero": {"accumulation": "shard", "buckets_in_flight": 9}})",
+    "ringzero": {"accumulation": "shard", "buckets_in_flight": 9,
+      "max_skipped_steps": 3}})",
                                                                 4));
   const ZeroConfig& zero = config.zero;
   EXPECT_EQ(zero.optimizer.kind, OptimizerKind::kAdam);
@@ -104,6 +106,7 @@ TEST(ParseConfigTest, EveryKey) {
   EXPECT_EQ(zero.max_live_parameters, 12);
   EXPECT_EQ(zero.param_persistence_threshold, 13);
   EXPECT_EQ(zero.buckets_in_flight, 9);
+  EXPECT_EQ(zero.max_skipped_steps, 3);
   EXPECT_EQ(config.steps_per_print, 5);
   EXPECT_TRUE(config.wall_clock_breakdown);
   EXPECT_TRUE(config.memory_breakdown);

@@ -7,6 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "optimizer/step_report.h"
 #include "runtime/base/simd_level.h"
 #include "runtime/base/status_macros.h"
 
@@ -101,10 +102,7 @@ absl::Status TrainingRun::TrainOne() {
   epoch_local_samples_ += step.local_samples;
   epoch_samples_ += step.global_samples;
   if (step.report.skipped) {
-    progress_->Line(absl::StrFormat(
-        "step %d skipped: %d elements of the mean gradient are not finite, the first in %s; %s",
-        step_, step.report.non_finite_count, step.report.first_non_finite_parameter,
-        step.report.non_finite_cause));
+    progress_->Line(absl::StrCat("step ", step_, " skipped: ", DescribeNonFinite(step.report)));
   } else {
     report_.payload_bytes_per_step = step.report.payload_bytes;
     wire_difference_ =
