@@ -22,6 +22,8 @@ constexpr char kHead[] =
 A configuration is a JSON object with DeepSpeed's keys. A number is an integer where it is whole, however it is written (`5e8`). `null` and
 `"auto"` stand for the default or for what is worked out. A key that is unknown, and one that is known and not supported, is an error; nothing
 is ignored. `rz_train --config FILE --print-config` shows every key with its value and where that came from.
+Without `--config`, `rz_train` has the demo's defaults instead of these (bf16, stage 1, a learning rate of 0.0015, weight decay 0.01, no clipping):
+see `rz_train --help`.
 )";
 
 // Names as links would be too long: "zero_optimization.stage" under its own heading is "stage".

@@ -56,8 +56,10 @@ void TrainFlags::Declare(FlagSet* flags) {
                 "collective:algorithm,... as in RZ_ALGO, which it beats, e.g. reduce_scatter:ring");
   flags->Enum("transport", &values_.transport, {"auto", "tcp", "shm"},
               "what carries the bytes: the best there is, TCP alone, shared memory alone");
-  flags->String("config", &config_path_,
-                "JSON with DeepSpeed's keys (docs/configuration.md); flags beat it");
+  flags->String(
+      "config", &config_path_,
+      "JSON with DeepSpeed's keys (docs/configuration.md); flags beat it. What neither says "
+      "is then as there, not as here: ddp, fp32, lr 0.001, weight decay 0, clip 1");
   flags->Bool("print-config", &values_.print_config,
               "print --config as it was resolved, with where each value came from, and stop");
   DeclareOptimizer(flags);

@@ -1,5 +1,7 @@
 #include "tools/train/train_config.h"
 
+#include <fstream>
+#include <string>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -33,6 +35,29 @@ TEST(TrainConfigTest, Defaults_AreTheDemo) {
   EXPECT_EQ(config.numeric_mode, NumericMode::kDeterministic);
   EXPECT_EQ(config.epochs, 3);
   EXPECT_EQ(config.steps, 0);
+}
+
+// The file's defaults are DeepSpeed's, the flags' are the demo's: --help says so of both.
+TEST(TrainConfigTest, Help_SaysWhatHoldsWithAConfigurationAndWithout) {
+  FlagSet flags("rz_train", "");
+  TrainFlags train_flags;
+  train_flags.Declare(&flags);
+  EXPECT_THAT(flags.Help(), HasSubstr("ddp, fp32, lr 0.001, weight decay 0, clip 1"));
+  const std::string path = ::testing::TempDir() + "/least.json";
+  std::ofstream(path) << R"({"train_batch_size": 64})";
+  ASSERT_OK_AND_ASSIGN(const TrainConfig file, Read({"--config=" + path}));
+  EXPECT_EQ(file.stage, ZeroStage::kDdp);
+  EXPECT_EQ(file.dtype, DType::kFloat32);
+  EXPECT_EQ(file.optimizer.learning_rate, 0.001);
+  EXPECT_EQ(file.optimizer.weight_decay, 0);
+  EXPECT_EQ(file.clip, 1);
+  ASSERT_OK_AND_ASSIGN(const TrainConfig own, Read({}));
+  EXPECT_EQ(own.optimizer.learning_rate, 0.0015);
+  EXPECT_EQ(own.optimizer.weight_decay, 0.01);
+  EXPECT_EQ(own.clip, 0);
+  EXPECT_THAT(flags.Help(),
+              AllOf(HasSubstr("0.0015 for AdamW"), HasSubstr("0.01 for AdamW, else 0"),
+                    HasSubstr("this L2 norm; 0 leaves it (default 0)")));
 }
 
 TEST(TrainConfigTest, ReadsEveryFlag) {
