@@ -154,6 +154,7 @@ bool GradientReducer::MayStart(const Bucket& bucket) const {
 bool GradientReducer::AdvanceAdd() {
   if (!add_) return false;
   const Range range = layout_->range(add_->index);
+  if (IsMissing()) TellMissing();
   if (!IsReduced()) {
     if (add_->values != nullptr && range.count > 0) {
       AddAsFloat(add_->dtype, state_->AccumulatorAt(range.offset), add_->values,
@@ -176,6 +177,21 @@ bool GradientReducer::AdvanceAdd() {
   announced_[add_->index] = 1;
   add_.reset();
   return true;
+}
+
+bool GradientReducer::IsMissing() const {
+  return IsReduced() && add_->values == nullptr && accumulated_[add_->index] == 0 &&
+         layout_->range(add_->index).count > 0;
+}
+
+void GradientReducer::TellMissing() {
+  if (told_missing_) return;
+  told_missing_ = true;
+  Log(LogLevel::kWarning,
+      absl::StrCat("rank ", communicator_->rank().value(), ": no gradient of '",
+                   layout_->spec(add_->index).name,
+                   "' was announced; it counts as zeros, as any does that is missing from here on "
+                   "(said once)"));
 }
 
 bool GradientReducer::AddToBucket(const Bucket& bucket, Range slice) {

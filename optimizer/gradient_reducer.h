@@ -113,6 +113,10 @@ class GradientReducer {
   bool AdvanceAdd();
   bool AdvanceClosing();
 
+  // The gradient under way was not announced on this rank, and is told of once.
+  bool IsMissing() const;
+  void TellMissing();
+
   // Takes a run of flat elements of the gradient under way; false: no buffer is free.
   bool AddToBucket(const Bucket& bucket, Range slice);
   void Write(Range slice, std::byte* to);
@@ -144,6 +148,7 @@ class GradientReducer {
   bool last_ = false;   // of the closing micro-step
   bool grows_ = false;  // a buffer must not be waited for
   bool begun_ = false;
+  bool told_missing_ = false;
   int64_t micro_step_ = 0;
   int64_t first_non_finite_ = kNoParameter;
 

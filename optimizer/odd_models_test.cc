@@ -130,21 +130,33 @@ TEST(OddModelsTest, BucketsOfAnySizeGiveTheSameAndNoneIsAnError) {
 }
 
 // As of a branch that no sample of the rank went through.
-TEST(OddModelsTest, AGradientThatIsMissingOnARankCountsAsZeros) {
+TEST(OddModelsTest, AGradientThatIsMissingOnARankCountsAsZerosAndIsToldOnce) {
+  const std::vector<ParamSpec> specs = Specs();
   for (const ZeroStage stage : kStages) {
     SCOPED_TRACE(::testing::Message() << "stage " << stage);
     ZeroConfig config = Config(stage);
     config.optimizer = DefaultsOf(OptimizerKind::kSgd);
     const auto ranks = MakeRanks(4, config);
     const float before = Weights(*ranks, 0)[12];
-    for (const int rank : {0, 2, 3}) {
-      for (size_t i = 0; i < 5; ++i) ranks->SetGradient(rank, 4, i, 1);
+    ::testing::internal::CaptureStderr();
+    for (int step = 1; step <= 2; ++step) {
+      for (int rank = 0; rank < 4; ++rank) {
+        for (size_t p = 0; p < specs.size(); ++p) {
+          if (rank == 1 && p == 4) continue;
+          for (size_t i = 0; i < static_cast<size_t>(specs[p].shape[0]); ++i) {
+            ranks->SetGradient(rank, p, i, p == 4 ? 1 : 0);
+          }
+        }
+      }
+      for (const auto& report : ranks->Step({0.5})) {
+        ASSERT_OK(report.status());
+        EXPECT_NEAR(report->norm, 0.75 * std::sqrt(5.0), 1e-6);
+      }
     }
-    for (const auto& report : ranks->Step({0.5})) {
-      ASSERT_OK(report.status());
-      EXPECT_NEAR(report->norm, 0.75 * std::sqrt(5.0), 1e-6);
-    }
-    EXPECT_EQ(Weights(*ranks, 1)[12], before - 0.5f * 0.75f);
+    const std::string told = ::testing::internal::GetCapturedStderr();
+    EXPECT_NEAR(Weights(*ranks, 1)[12], before - 0.75f, 1e-6);
+    EXPECT_THAT(told, HasSubstr("rank 1: no gradient of 'p5' was announced"));
+    EXPECT_EQ(told.find("no gradient"), told.rfind("no gradient")) << told;
   }
 }
 
