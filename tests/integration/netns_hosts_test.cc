@@ -292,6 +292,17 @@ TEST_F(NetnsHostsTest, AKilledHostEndsTheOthersNamingOneOfItsRanks) {
   EXPECT_THAT(ending.err, ContainsRegex(R"(\[host 0\] rz_train: rank 0: .*rank [23])"));
 }
 
+TEST_F(NetnsHostsTest, ComparesWithOthersBetweenHosts) {
+  Subprocess program({ProgramPath("tools/bench/between_hosts"), "2", "--rounds", "1",
+                      "--operations", "all_reduce", "--sizes", "64,4096", "--peers", "nobody"});
+  const Ending ending = EndOf(program);
+  EXPECT_EQ(ending.exit_code, 0) << ending.err;
+  EXPECT_THAT(ending.out, AllOf(HasSubstr("# no nobody here"),
+                                ContainsRegex("all_reduce out_of_place: us a call"),
+                                ContainsRegex("\n +64 +[0-9]+\\.[0-9]+\n"),
+                                ContainsRegex("\n +4096 +[0-9]+\\.[0-9]+\n")));
+}
+
 // Such as the bridge of a container runtime, which has the same address on every host.
 TEST_F(NetnsHostsTest, ADeviceThatOthersCannotReachIsLeftOutByName) {
   constexpr char kBridge[] =
