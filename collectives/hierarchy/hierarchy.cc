@@ -42,7 +42,7 @@ Hierarchy::Hierarchy(HostMap hosts, int rank, std::unique_ptr<Part> local,
 
 int Hierarchy::NewRunning() {
   if (free_.empty()) {
-    running_.emplace_back(&hosts_, rank_);
+    running_.emplace_back(&hosts_, rank_, local_->carries_payload());
     running_.back().offsets.reserve(static_cast<size_t>(hosts_.ranks()) + 1);
     free_.reserve(running_.size());
     order_.reserve(running_.size());

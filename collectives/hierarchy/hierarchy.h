@@ -80,7 +80,8 @@ class Hierarchy {
   static constexpr int64_t kNoCall = -1;
 
   struct Running {
-    explicit Running(const HostMap* hosts, int rank) : work(hosts, rank) {}
+    Running(const HostMap* hosts, int rank, bool carries_payload)
+        : work(hosts, rank, carries_payload) {}
 
     int64_t number = 0;
     Plan plan;

@@ -14,8 +14,12 @@ int64_t Aligned(int64_t elements) { return (elements + kAlignment - 1) / kAlignm
 
 }  // namespace
 
-HierarchyWork::HierarchyWork(const HostMap* hosts, int rank)
-    : hosts_(hosts), rank_(rank), host_(hosts->HostOf(rank)), index_(hosts->IndexOf(rank)) {
+HierarchyWork::HierarchyWork(const HostMap* hosts, int rank, bool carries_payload)
+    : hosts_(hosts),
+      rank_(rank),
+      host_(hosts->HostOf(rank)),
+      index_(hosts->IndexOf(rank)),
+      carries_payload_(carries_payload) {
   counts_.reserve(static_cast<size_t>(std::max(hosts->hosts(), hosts->largest_host())));
 }
 
@@ -45,6 +49,7 @@ Range HierarchyWork::OwnPart(Range slice) const {
 }
 
 HierarchyWork::Staging HierarchyWork::StagingOf(Position at) const {
+  if (!needs_scratch()) return {};
   int64_t column = 0;
   int64_t host = HostElements(at, host_);
   int64_t part = 0;
@@ -66,15 +71,14 @@ HierarchyWork::Staging HierarchyWork::StagingOf(Position at) const {
   return staging;
 }
 
+bool HierarchyWork::needs_scratch() const {
+  return plan_->collective == Collective::kReduce ||
+         plan_->collective == Collective::kReduceScatter ||
+         plan_->collective == Collective::kAllGather;
+}
+
 size_t HierarchyWork::ScratchBytes() const {
-  switch (plan_->collective) {
-    case Collective::kReduce:
-    case Collective::kReduceScatter:
-    case Collective::kAllGather:
-      break;
-    default:
-      return 0;
-  }
+  if (!needs_scratch()) return 0;
   // In a v variant no lane needs more than all blocks full.
   if (slices() == 0) return 0;
   const int64_t block = plan_->lanes.largest_block();
@@ -87,6 +91,7 @@ size_t HierarchyWork::ScratchBytes() const {
 
 template <typename F>
 void HierarchyWork::ForEachPiece(Position at, F f) const {
+  if (!carries_payload_) return;
   int64_t position = 0;
   for (int column = 0; column < hosts_->columns(); ++column) {
     for (int host = 0; host < hosts_->hosts(); ++host) {
@@ -298,7 +303,7 @@ void HierarchyWork::Finish(int64_t slice, const std::byte* scratch) {
   }
   if (plan_->collective != Collective::kReduceScatter) return;
   const int64_t count = BlockOf(at, rank_).count;
-  if (count == 0) return;
+  if (count == 0 || !carries_payload_) return;
   const Staging staging = StagingOf(at);
   int64_t from = staging.part;
   if (!PartsAreBlocks(at)) {

@@ -36,8 +36,8 @@ namespace rz {
 
 class HierarchyWork {
  public:
-  // The map outlives the work.
-  HierarchyWork(const HostMap* hosts, int rank);
+  // The map outlives the work. Without payload nothing is packed or copied.
+  HierarchyWork(const HostMap* hosts, int rank, bool carries_payload);
 
   // The next call. The plan stays until the next Reset. Allocates nothing.
   void Reset(const Plan* plan, NumericMode mode, const std::byte* input, std::byte* output);
@@ -69,6 +69,7 @@ class HierarchyWork {
     int64_t end = 0;
   };
   Staging StagingOf(Position at) const;
+  bool needs_scratch() const;
 
   size_t Bytes(int64_t elements) const { return static_cast<size_t>(elements) * element_bytes_; }
   Range BlockOf(Position at, int rank) const { return plan_->lanes.Block(at, rank); }
@@ -99,6 +100,7 @@ class HierarchyWork {
   const int rank_;
   const int host_;
   const int index_;
+  const bool carries_payload_;
   const Plan* plan_ = nullptr;
   NumericMode mode_ = NumericMode::kDeterministic;
   const std::byte* input_ = nullptr;

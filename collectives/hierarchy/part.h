@@ -41,6 +41,9 @@ class Part {
   // the next call, or the part's end.
   //   ResourceExhausted  there is none
   virtual absl::StatusOr<absl::Span<std::byte>> Scratch(size_t bytes) = 0;
+
+  // False in a simulation: buffers are addresses, at which nobody reads or writes.
+  virtual bool carries_payload() const { return true; }
 };
 
 }  // namespace rz

@@ -5,8 +5,10 @@
 #include <cstdint>
 #include <vector>
 
+#include "collectives/hierarchy/hierarchy.h"
 #include "collectives/plan.h"
 #include "collectives/schedule/pairwise.h"
+#include "collectives/simulation/staged_call.h"
 
 namespace rz {
 namespace {
@@ -82,7 +84,8 @@ std::vector<Step> StepsOf(const SimulatedCall& call) {
 
 LinkTerms FlatTerms(const LinkOptions& links) {
   const double beta = std::max(PerByte(links.rank_bandwidth), PerByte(links.host_bandwidth));
-  return {absl::ToDoubleSeconds(links.latency), beta, beta};
+  return {absl::ToDoubleSeconds(links.latency), beta,
+          std::max(beta, links.stands_for * PerByte(links.host_bandwidth))};
 }
 
 LinkTerms LocalTerms(const LinkOptions& links) {
@@ -136,9 +139,71 @@ std::optional<LinkTerms> TermsOf(const SimulatedCall& call) {
   }
 }
 
+// Of a slice's stages, in picoseconds.
+struct StageTimes {
+  double slices = 1;  // the last one may be a part of one
+  double in = 0, out = 0;
+  double waiting = 0, sending = 0;  // in a column
+
+  double SizeOf(int slice) const { return std::clamp(slices - slice, 0.0, 1.0); }
+};
+
+// The host's memory serves the first stage of slice s + 2 before the last of slice s. A column's
+// call sends after the one before it; where they share, it is as late as those that overtake it
+// make it.
+double StagedTime(const StageTimes& times, bool share) {
+  constexpr int kAhead = Hierarchy::kSlicesUnderWay - 1;
+  const int slices = std::max(1, static_cast<int>(std::ceil(times.slices)));
+  std::vector<double> begun, over;  // by slice: its column's call
+  double memory = 0;                // until when a host's is busy
+  for (int next = 0; next < slices + kAhead; ++next) {
+    if (next < slices) {
+      memory += times.in * times.SizeOf(next);
+      const double sending = times.sending * times.SizeOf(next);
+      const double before = over.empty() ? 0 : over.back();
+      begun.push_back(memory);
+      over.push_back(std::max(memory + times.waiting, before) + sending);
+    }
+    const int slice = next - kAhead;
+    if (slice < 0) continue;
+    double end = over[slice];
+    for (int later = slice + 1; share && later <= std::min(next, slices - 1); ++later) {
+      if (begun[later] < over[slice]) end += times.sending * times.SizeOf(later);
+    }
+    memory = std::max(memory, end) + times.out * times.SizeOf(slice);
+  }
+  return memory;
+}
+
+// None where it matters much how the columns, and the slices under way, share the interface, or
+// where that is about as busy as the memory within hosts: they wait for each other in turns then.
+std::optional<SimTime> StagedFormula(const SimulatedCall& call) {
+  constexpr double kMuch = 1.05;
+  const absl::StatusOr<StageShape> shape = ShapeOf(call);
+  if (!shape.ok() || !ColumnsAreAlike(call) || call.links.rack_bandwidth > 0) return std::nullopt;
+  SimulatedCall at_once = shape->across;
+  at_once.links.latency = absl::ZeroDuration();
+  const std::optional<SimTime> across = ClosedFormula(shape->across);
+  const std::optional<SimTime> sending = ClosedFormula(at_once);
+  if (!across.has_value() || !sending.has_value()) return std::nullopt;
+  StageTimes times = {.slices = shape->slices,
+                      .in = static_cast<double>(SimTimeOf(shape->in)),
+                      .out = static_cast<double>(SimTimeOf(shape->out)),
+                      .waiting = static_cast<double>(*across - *sending),
+                      .sending = static_cast<double>(*sending)};
+  const double busier = times.sending / (times.in + times.out);
+  if (times.slices > 1 && busier > 0.7 && busier < 1.5) return std::nullopt;
+  const double least = StagedTime(times, /*share=*/false);
+  times.waiting += static_cast<double>(shape->apart);
+  const double most = StagedTime(times, /*share=*/true);
+  if (most > kMuch * least) return std::nullopt;
+  return std::llround((least + most) / 2);
+}
+
 }  // namespace
 
 std::optional<SimTime> ClosedFormula(const SimulatedCall& call) {
+  if (call.algorithm == Algorithm::kHierarchical) return StagedFormula(call);
   const std::vector<Step> steps = StepsOf(call);
   const Schedule no_schedule;
   const absl::StatusOr<Plan> plan = PlanOf(call, &no_schedule);

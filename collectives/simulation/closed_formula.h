@@ -21,6 +21,9 @@
 // Pairwise: so can a host's interface, with what all its ranks send through it; where that is
 // little less than what messages wait for themselves, both add up in no simple way and there is no
 // formula, nor over racks.
+//
+// In stages, on hosts alike: a column's call by the above, over its share of the interface, between
+// stages within the host that the cost model knows, slice after slice.
 #ifndef RINGZERO_COLLECTIVES_SIMULATION_CLOSED_FORMULA_H_
 #define RINGZERO_COLLECTIVES_SIMULATION_CLOSED_FORMULA_H_
 

@@ -1,5 +1,6 @@
 #include "collectives/simulation/simulated_call.h"
 
+#include <algorithm>
 #include <utility>
 #include <vector>
 
@@ -8,6 +9,7 @@
 #include "collectives/lane_layout.h"
 #include "collectives/selection.h"
 #include "collectives/simulation/stepper.h"
+#include "collectives/simulation/traffic.h"
 #include "runtime/base/status_macros.h"
 
 namespace rz {
@@ -16,7 +18,15 @@ absl::StatusOr<Plan> PlanOf(const SimulatedCall& call, const Schedule* schedule)
   RZ_RETURN_IF_ERROR(CheckLinks(call.links));
   WantedAlgorithms wanted;
   wanted[static_cast<size_t>(call.collective)] = call.algorithm;
-  const Selector selector(call.world, call.slice_bytes, LinkKind::kNetwork, wanted);
+  Selector selector(call.world, call.slice_bytes, LinkKind::kNetwork, wanted);
+  if (call.algorithm == Algorithm::kHierarchical) {
+    const int most = std::min(call.world, call.links.ranks_per_host);
+    const int last = call.world % call.links.ranks_per_host;
+    if (call.world <= call.links.ranks_per_host) selector.ShareMemory();
+    selector.UseHosts({.hosts = (call.world - 1) / call.links.ranks_per_host + 1,
+                       .smallest = last == 0 ? most : last,
+                       .largest = most});
+  }
   const Request request = {
       .collective = call.collective, .dtype = call.dtype, .count = call.count, .mode = call.mode};
   RZ_RETURN_IF_ERROR(selector.Choose(request).status());
@@ -47,9 +57,10 @@ absl::StatusOr<SimulatedTimes> Simulate(const SimulatedCall& call, const SharedS
     RZ_ASSIGN_OR_RETURN(Plan plan, PlanOf(call, &schedules.schedule(i)));
     plans.push_back(std::move(plan));
   }
-  SimLinks links(call.world, call.links);
-  Stepper stepper(&schedules, plans, &links, call.lanes_in_flight, call.reduce_bandwidth);
+  Traffic traffic(call.world, call.links);
+  Stepper stepper(&schedules, plans, &traffic, call.lanes_in_flight, call.reduce_bandwidth);
   RZ_ASSIGN_OR_RETURN(const SimTime time, stepper.Run(progress));
+  const SimLinks& links = traffic.links();
   return SimulatedTimes{.time = time,
                         .messages = links.messages(),
                         .rank_bytes = links.most_sent_by_rank(),

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <optional>
 
 #include "absl/strings/str_cat.h"
 
@@ -14,11 +13,12 @@ constexpr double kPicosecondsInSecond = 1e12;
 
 }  // namespace
 
-Stepper::Stepper(const SharedSchedules* schedules, absl::Span<const Plan> plans, SimLinks* links,
-                 int lanes_in_flight, double reduce_bandwidth)
+Stepper::Stepper(const SharedSchedules* schedules, absl::Span<const Plan> plans, Traffic* traffic,
+                 int lanes_in_flight, double reduce_bandwidth, absl::Span<const int> members)
     : schedules_(*schedules),
       plans_(plans),
-      links_(*links),
+      traffic_(*traffic),
+      members_(members),
       add_per_byte_(reduce_bandwidth > 0 ? kPicosecondsInSecond / reduce_bandwidth : 0),
       ranks_(schedules->world()) {
   const auto lanes = static_cast<size_t>(std::min<int64_t>(lanes_in_flight, plans[0].lane_count()));
@@ -35,67 +35,38 @@ int64_t Stepper::BytesOf(const LaneSlot& slot, const Transfer& transfer) const {
 
 absl::StatusOr<SimTime> Stepper::Run(const std::function<void(int64_t)>& progress) {
   const int world = schedules_.world();
-  for (int rank = 0; rank < world; ++rank) MakeDue(rank);
+  for (int rank = 0; rank < world; ++rank) traffic_.MakeDue(rank);
   int64_t next_report = kMessagesBetweenReports;
   SimTime end = 0;
   while (true) {
-    TakeDue();
     const int done = ranks_done_;
-    for (int rank : moving_) Move(rank);
-    moving_.clear();
-    if (ranks_done_ > done) end = links_.now();
+    for (int rank : traffic_.TakeDue()) Move(rank);
+    if (ranks_done_ > done) end = traffic_.now();
     if (!failure_.ok()) return failure_;
     if (ranks_done_ == world) return end;
-    std::optional<SimLinks::Event> event = links_.Next();
-    if (!event.has_value()) return Stuck();
-    for (; event.has_value(); event = links_.NextOfNow()) Handle(*event);
-    if (progress != nullptr && delivered_ >= next_report) {
-      progress(delivered_);
-      next_report = delivered_ + kMessagesBetweenReports;
+    if (!traffic_.Step()) return Stuck();
+    if (progress != nullptr && traffic_.delivered() >= next_report) {
+      progress(traffic_.delivered());
+      next_report = traffic_.delivered() + kMessagesBetweenReports;
     }
   }
 }
 
-void Stepper::Handle(const SimLinks::Event& event) {
-  if (event.kind == SimLinks::Kind::kTimer) {
-    const auto slots = static_cast<int>(ranks_[0].slots.size());
-    Finish(event.id / slots, event.id % slots);
-    return;
-  }
-  const Message message = messages_[event.id];
-  if (event.kind == SimLinks::Kind::kSent) {
-    Finish(message.source, message.slot);
-  } else {
-    Deliver(message);
-  }
-}
+void Stepper::OnSent(const Traffic::Message& message) { Finish(message.source, message.slot); }
 
-void Stepper::TakeDue() {
-  moving_.swap(due_);
-  // Where ranks move in step, most of them are.
-  if (moving_.size() < ranks_.size() / 8) {
-    std::sort(moving_.begin(), moving_.end());
-    return;
-  }
-  moving_.clear();
-  for (size_t rank = 0; rank < ranks_.size(); ++rank) {
-    if (ranks_[rank].is_due) moving_.push_back(static_cast<int>(rank));
-  }
-}
-
-void Stepper::MakeDue(int rank) {
-  if (ranks_[rank].is_due) return;
-  ranks_[rank].is_due = true;
-  due_.push_back(rank);
-}
+void Stepper::OnTimer(const Traffic::Timer& timer) { Finish(timer.rank, timer.slot); }
 
 void Stepper::Finish(int rank, int slot) {
   if (--ranks_[rank].slots[slot].pending == 0) ranks_[rank].ready.push_back(slot);
-  MakeDue(rank);
+  traffic_.MakeDue(MemberOf(rank));
 }
 
-void Stepper::Deliver(const Message& message) {
-  ++delivered_;
+void Stepper::SetThrough(int rank) {
+  ranks_[rank].is_through = true;
+  ++ranks_done_;
+}
+
+void Stepper::OnDelivered(const Traffic::Message& message) {
   RankState& rank = ranks_[message.destination];
   for (size_t s = 0; s < rank.slots.size(); ++s) {
     LaneSlot& slot = rank.slots[s];
@@ -121,7 +92,6 @@ void Stepper::Deliver(const Message& message) {
 
 void Stepper::Move(int rank) {
   RankState& state = ranks_[rank];
-  state.is_due = false;
   do {
     working_.swap(state.met);
     for (int slot : working_) {
@@ -140,10 +110,7 @@ bool Stepper::AdmitLane(int rank) {
   RankState& state = ranks_[rank];
   const Plan& plan = plans_[schedules_.IndexOf(rank)];
   if (state.next_lane == plan.lane_count()) {
-    if (plan.lane_count() == 0 && state.lanes_done == 0) {
-      state.lanes_done = 1;
-      ++ranks_done_;
-    }
+    if (plan.lane_count() == 0 && !state.is_through) SetThrough(rank);
     return false;
   }
   const auto free = std::find_if(state.slots.begin(), state.slots.end(),
@@ -167,7 +134,7 @@ void Stepper::Advance(int rank, int slot_index) {
     slot.has_added = false;
     if (++slot.round == static_cast<int32_t>(rounds.size())) {
       slot.lane = -1;
-      if (++state.lanes_done == plans_[0].lane_count()) ++ranks_done_;
+      if (++state.lanes_done == plans_[0].lane_count()) SetThrough(rank);
       return;
     }
     PostRound(rank, slot_index);
@@ -187,11 +154,12 @@ bool Stepper::Add(int rank, int slot_index) {
   }
   const auto bytes =
       static_cast<double>(elements) * static_cast<double>(SizeOf(plans_[0].arithmetic.dtype));
-  state.busy_until = std::max(state.busy_until, links_.now()) + std::llround(bytes * add_per_byte_);
-  if (state.busy_until == links_.now()) return true;
+  SimTime& busy_until = traffic_.BusyUntil(MemberOf(rank));
+  busy_until = std::max(busy_until, traffic_.now()) + std::llround(bytes * add_per_byte_);
+  if (busy_until == traffic_.now()) return true;
   slot.has_added = true;
   slot.pending = 1;
-  links_.SetTimer(state.busy_until, rank * static_cast<int>(state.slots.size()) + slot_index);
+  traffic_.SetTimer(busy_until, {this, rank, slot_index});
   return false;
 }
 
@@ -213,9 +181,8 @@ void Stepper::PostRound(int rank, int slot_index) {
 }
 
 void Stepper::Send(int rank, int slot, const Transfer& transfer, int64_t bytes) {
-  const auto id = static_cast<size_t>(links_.Send(rank, transfer.peer, bytes));
-  if (id >= messages_.size()) messages_.resize(id + 1);
-  messages_[id] = {rank, slot, transfer.peer, ranks_[rank].slots[slot].lane, bytes};
+  traffic_.Send(MemberOf(rank), MemberOf(transfer.peer),
+                {this, rank, slot, transfer.peer, ranks_[rank].slots[slot].lane, bytes});
 }
 
 void Stepper::Receive(int rank, int slot, size_t index, const Transfer& transfer, int64_t bytes) {

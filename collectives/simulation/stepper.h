@@ -4,6 +4,9 @@
 //
 // All that happens at one moment happens before any rank moves; then those move that were told of
 // something, in the order of ranks, as in SimWorld::Run.
+//
+// Several calls share their links where each has a stepper over the same Traffic, and somebody else
+// begins them and moves their ranks.
 #ifndef RINGZERO_COLLECTIVES_SIMULATION_STEPPER_H_
 #define RINGZERO_COLLECTIVES_SIMULATION_STEPPER_H_
 
@@ -18,19 +21,36 @@
 #include "collectives/lane_memory.h"
 #include "collectives/plan.h"
 #include "collectives/simulation/shared_schedules.h"
+#include "collectives/simulation/traffic.h"
 #include "runtime/transport/sim/sim_links.h"
 
 namespace rz {
 
-class Stepper {
+class Stepper final : public TrafficListener {
  public:
-  // plans[i] is for schedules->schedule(i); lanes_in_flight >= 1. All outlive the stepper.
-  Stepper(const SharedSchedules* schedules, absl::Span<const Plan> plans, SimLinks* links,
-          int lanes_in_flight, double reduce_bandwidth);
+  // plans[i] is for schedules->schedule(i); lanes_in_flight >= 1; members[r] is rank r's number in
+  // the links (empty: the same). All outlive the stepper.
+  Stepper(const SharedSchedules* schedules, absl::Span<const Plan> plans, Traffic* traffic,
+          int lanes_in_flight, double reduce_bandwidth, absl::Span<const int> members = {});
 
   // Once. Returns when the last rank was through.
   //   Internal  the schedules do not fit each other
   absl::StatusOr<SimTime> Run(const std::function<void(int64_t messages)>& progress);
+
+  // Instead of Run: lets a rank do all it can; the first time, it begins. To be called when the
+  // rank is due.
+  void Move(int rank);
+  bool IsThrough(int rank) const { return ranks_[rank].is_through; }
+  bool AreAllThrough() const { return ranks_done_ == static_cast<int>(ranks_.size()); }
+
+  // OK, or Internal: the schedules do not fit each other.
+  const absl::Status& failure() const { return failure_; }
+  // Internal, with who waits where.
+  absl::Status Stuck() const;
+
+  void OnSent(const Traffic::Message& message) override;
+  void OnDelivered(const Traffic::Message& message) override;
+  void OnTimer(const Traffic::Timer& timer) override;
 
  private:
   // A place where one lane after another runs.
@@ -57,27 +77,13 @@ class Stepper {
     std::vector<EarlyMessage> early;
     std::vector<int> met;    // slots whose receive an early message met
     std::vector<int> ready;  // slots with nothing pending
-    SimTime busy_until = 0;  // with additions
-    bool is_due = false;
+    bool is_through = false;
   };
 
-  // What the links carry, by their number.
-  struct Message {
-    int source = 0;
-    int slot = 0;  // of the source
-    int destination = 0;
-    int64_t lane = 0;
-    int64_t bytes = 0;
-  };
-
-  void Handle(const SimLinks::Event& event);
-  void Deliver(const Message& message);
+  int MemberOf(int rank) const { return members_.empty() ? rank : members_[rank]; }
   void Finish(int rank, int slot);  // one of the slot's transfers
-  void MakeDue(int rank);
-  void TakeDue();  // to move, in order
+  void SetThrough(int rank);
 
-  // Lets the rank do all it can.
-  void Move(int rank);
   bool AdmitLane(int rank);
   void Advance(int rank, int slot);
   void PostRound(int rank, int slot);
@@ -89,20 +95,16 @@ class Stepper {
 
   const std::vector<Round>& RoundsOf(int rank) const;
   int64_t BytesOf(const LaneSlot& slot, const Transfer& transfer) const;
-  absl::Status Stuck() const;
 
   const SharedSchedules& schedules_;
   const absl::Span<const Plan> plans_;
-  SimLinks& links_;
+  Traffic& traffic_;
+  const absl::Span<const int> members_;
   const double add_per_byte_;  // picoseconds
 
   std::vector<RankState> ranks_;
-  std::vector<Message> messages_;
-  std::vector<int> due_;
-  std::vector<int> moving_;
   std::vector<int> working_;  // slots of the rank that moves
   int ranks_done_ = 0;
-  int64_t delivered_ = 0;
   absl::Status failure_;
 };
 

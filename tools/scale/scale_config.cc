@@ -24,6 +24,7 @@ std::vector<std::string> AlgorithmNames() {
     const std::string name(NameOf(traits.algorithm));
     if (std::find(names.begin(), names.end(), name) == names.end()) names.push_back(name);
   }
+  names.emplace_back(NameOf(Algorithm::kHierarchical));
   return names;
 }
 
@@ -31,6 +32,10 @@ absl::StatusOr<std::vector<Algorithm>> ParseAlgorithmList(const std::string& tex
   if (text == "all") return std::vector<Algorithm>{};
   std::vector<Algorithm> algorithms;
   for (const std::string& name : std::vector<std::string>(absl::StrSplit(text, ','))) {
+    if (name == NameOf(Algorithm::kHierarchical)) {
+      algorithms.push_back(Algorithm::kHierarchical);
+      continue;
+    }
     const auto found =
         std::find_if(AllAlgorithms().begin(), AllAlgorithms().end(),
                      [&](const AlgorithmTraits& t) { return NameOf(t.algorithm) == name; });
@@ -85,6 +90,10 @@ std::vector<Algorithm> ScaleConfig::AlgorithmsOf(Collective collective) const {
   for (const AlgorithmTraits& traits : AllAlgorithms()) {
     if (traits.collective == collective) own.push_back(traits.algorithm);
   }
+  const bool in_stages = HierarchicalTraitsOf(collective) != nullptr;
+  if (in_stages && (!algorithms.empty() || links.ranks_per_host > 1)) {
+    own.push_back(Algorithm::kHierarchical);
+  }
   if (algorithms.empty()) return own;
   std::vector<Algorithm> taken;
   for (Algorithm algorithm : algorithms) {
@@ -104,7 +113,7 @@ void ScaleFlags::Declare(FlagSet* flags) {
   flags->String("sizes", &sizes_, "bytes of a rank's larger buffer");
   flags->String("algorithm", &algorithms_,
                 "some of those of RZ_ALGO, or all; each collective takes those it has (all_gather "
-                "takes bruck for halving)");
+                "takes bruck for halving); hierarchical needs --ranks-per-host");
   flags->String("datatype", &dtype_, "element type, e.g. float32, bfloat16", {"d"});
   flags->Enum("numeric", &numeric_, {"deterministic", "fast"},
               "deterministic: a ring of 16-bit elements carries float32 sums, and halving is out");

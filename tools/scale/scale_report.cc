@@ -66,14 +66,14 @@ std::string ScaleTableHead(const ScaleConfig& config) {
       std::string(NameOf(config.dtype)), ", numeric ", std::string(NameOf(config.mode)),
       ", slices of ", config.slice_bytes, " bytes, ", config.lanes_in_flight, " in flight\n",
       "# bytes: sent by a rank, leaving a host, leaving a rack, of the one that sends most\n",
-      absl::StrFormat("#%-14s %6s %12s %-9s %13s %13s %13s %13s %13s %7s\n", "operation", "ranks",
+      absl::StrFormat("#%-14s %6s %12s %-12s %13s %13s %13s %13s %13s %7s\n", "operation", "ranks",
                       "size(B)", "algorithm", "time(us)", "rank(B)", "host(B)", "rack(B)",
                       "formula(us)", "diff(%)"));
 }
 
 std::string ScaleTableRow(const ScaleRow& row) {
   const auto difference = row.difference_percent();
-  return absl::StrFormat("%-15s %6d %12d %-9s %13.2f %13d %13d %13d %13s %7s\n",
+  return absl::StrFormat("%-15s %6d %12d %-12s %13.2f %13d %13d %13d %13s %7s\n",
                          NameOf(row.collective), row.ranks, row.size_bytes, NameOf(row.algorithm),
                          row.time_us(), row.simulated.rank_bytes, row.simulated.host_bytes,
                          row.simulated.rack_bytes,

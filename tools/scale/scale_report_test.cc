@@ -61,6 +61,20 @@ TEST(ScaleSweepTest, EveryCallThatCanBeIsARow) {
                                                  "768", "768", "0", "15.03", "+0.00"));
 }
 
+TEST(ScaleSweepTest, StagesAreSimulatedWhereRanksShareHosts) {
+  ScaleConfig config = SmallConfig();
+  config.collectives = {Collective::kAllReduce, Collective::kAllToAll};
+  config.ranks = {2, 8};
+  config.sizes = {1 << 20};
+  config.algorithms = {Algorithm::kHierarchical};
+  config.links.host_bandwidth = 50e9;
+  Heard heard;
+  const std::vector<ScaleRow> rows = RunSmall(config, heard);
+  ASSERT_THAT(rows, SizeIs(1)) << "an all_to_all has no stages";
+  EXPECT_EQ(rows[0].simulated.host_bytes, 2 * 3 * (1 << 20) / 4);
+  EXPECT_THAT(heard.skipped, ElementsAre(HasSubstr("all ranks are on one host")));
+}
+
 TEST(ScaleSweepTest, CallsThatWouldNotFitAreLeftOut) {
   ScaleConfig config = SmallConfig();
   config.collectives = {Collective::kAllReduce};

@@ -5,6 +5,7 @@
 #include "absl/strings/str_cat.h"
 #include "collectives/simulation/closed_formula.h"
 #include "collectives/simulation/shared_schedules.h"
+#include "collectives/simulation/staged_call.h"
 #include "runtime/base/status_macros.h"
 #include "tools/bench/plot_axis.h"
 
@@ -18,7 +19,7 @@ class Series {
       : config_(config), listener_(listener), rows_(rows) {}
 
   absl::Status Run(Collective collective, Algorithm algorithm, int ranks) {
-    std::optional<SharedSchedules> schedules;
+    schedules_.reset();
     for (int64_t size : config_.sizes) {
       const SimulatedCall call = CallOf(config_, collective, algorithm, ranks, size);
       const std::string name = NameOfCall(call, size);
@@ -33,17 +34,14 @@ class Series {
                                 kMaxRanksOfCubicSchedules, " at most"));
         continue;
       }
-      if (!schedules.has_value()) {
-        schedules.emplace(collective, algorithm, call.partials(), ranks);
-      }
-      const int64_t messages = schedules->MessagesOfLane() * plan->lane_count();
-      if (messages > kMaxSimulatedMessages) {
+      RZ_ASSIGN_OR_RETURN(const int64_t messages, MessagesOf(call, *plan));
+      const int64_t columns = ColumnsOfOne(call, messages);
+      if (messages / columns > kMaxSimulatedMessages) {
         Skip(name, absl::StrCat(messages, " messages are too many to step"));
         continue;
       }
-      RZ_ASSIGN_OR_RETURN(const SimulatedTimes times, Simulate(call, *schedules, [&](int64_t done) {
-                            listener_.on_progress(name, done, messages);
-                          }));
+      const auto progress = [&](int64_t done) { listener_.on_progress(name, done, messages); };
+      RZ_ASSIGN_OR_RETURN(const SimulatedTimes times, Times(call, columns > 1, progress));
       rows_.push_back({collective, algorithm, ranks, size, times, ClosedFormula(call)});
       listener_.on_row(rows_.back());
     }
@@ -51,6 +49,32 @@ class Series {
   }
 
  private:
+  // For how many columns a stepped one stands.
+  static int64_t ColumnsOfOne(const SimulatedCall& call, int64_t messages) {
+    const bool one = call.algorithm == Algorithm::kHierarchical && ColumnsAreAlike(call) &&
+                     messages > kMaxMessagesOfAllColumns;
+    return one ? call.links.ranks_per_host : 1;
+  }
+
+  absl::StatusOr<int64_t> MessagesOf(const SimulatedCall& call, const Plan& plan) {
+    if (call.algorithm == Algorithm::kHierarchical) {
+      RZ_ASSIGN_OR_RETURN(const StageShape shape, ShapeOf(call));
+      return shape.messages;
+    }
+    if (!schedules_.has_value()) {
+      schedules_.emplace(call.collective, call.algorithm, call.partials(), call.world);
+    }
+    return schedules_->MessagesOfLane() * plan.lane_count();
+  }
+
+  absl::StatusOr<SimulatedTimes> Times(const SimulatedCall& call, bool one_column,
+                                       const SimulationProgress& progress) const {
+    if (call.algorithm == Algorithm::kHierarchical) {
+      return SimulateStages(call, {.one_column = one_column}, progress);
+    }
+    return Simulate(call, *schedules_, progress);
+  }
+
   static std::string NameOfCall(const SimulatedCall& call, int64_t size) {
     return absl::StrCat(std::string(NameOf(call.collective)), " of ",
                         SizeLabel(static_cast<double>(size)), " by ",
@@ -64,6 +88,7 @@ class Series {
   const ScaleConfig& config_;
   const ScaleListener& listener_;
   std::vector<ScaleRow>& rows_;
+  std::optional<SharedSchedules> schedules_;  // of the calls of one Run
 };
 
 }  // namespace

@@ -49,6 +49,9 @@ struct ScaleListener {
 inline constexpr int64_t kMaxSimulatedMessages = 1'000'000'000;
 inline constexpr int kMaxRanksOfCubicSchedules = 256;
 
+// With more, one column stands for all of a hierarchy, where they are alike.
+inline constexpr int64_t kMaxMessagesOfAllColumns = 50'000'000;
+
 // By collective, ranks, algorithm and size. Calls that an algorithm cannot carry, or beyond these
 // limits, are skipped.
 //   Internal  schedules that do not fit each other

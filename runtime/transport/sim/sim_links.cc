@@ -51,6 +51,7 @@ absl::Status CheckLinks(const LinkOptions& options) {
     }
   }
   if (options.ranks_per_host < 1) return refuse("the ranks of a host", options.ranks_per_host);
+  if (options.stands_for < 1) return refuse("the ranks a rank stands for", options.stands_for);
   if (options.hosts_per_rack < 0) return refuse("the hosts of a rack", options.hosts_per_rack);
   return absl::OkStatus();
 }
@@ -190,7 +191,9 @@ void SimLinks::Travel(int id) {
         return;
       }
       const SimTime cost = std::llround(static_cast<double>(message.bytes) * per_byte);
-      head = Queue(servers_[message.place].free_at[ServerOf(message)], cost);
+      const bool shared = message.place != kRankOut && message.place != kRankIn;
+      head = Queue(servers_[message.place].free_at[ServerOf(message)],
+                   shared ? cost * options_.stands_for : cost);
       message.tail = std::max(message.tail, head + cost);
     }
     if (message.place == kRankOut) Push(message.tail, {Kind::kSent, id});

@@ -50,6 +50,10 @@ struct LinkOptions {
   // hosts.
   double host_bandwidth = 0;
   double rack_bandwidth = 0;
+
+  // Each message is the first of so many alike, which hold hosts' and racks' places one after
+  // another: of ranks that all do the same, one is there for all.
+  int stands_for = 1;
 };
 
 // InvalidArgument: negative or not finite, or no rank on a host; the message says which.

@@ -134,7 +134,9 @@ absl::Status SimWorld::RunInTime(absl::Span<const std::function<bool()>> ranks) 
       all_done &= done[rank] || transports_[rank]->dead_;
     }
     if (all_done) return absl::OkStatus();
-    if (Step() || PollInTurn(ranks, done)) {
+    // What a rank writes into shared memory is there at once, and others are not told of it.
+    const bool saw_memory = !options_.hosts.empty() && PollInTurn(ranks, done);
+    if (saw_memory || Step() || PollInTurn(ranks, done)) {
       time_passed = false;
     } else if (!time_passed) {
       time_passed = true;
