@@ -35,7 +35,7 @@ inline constexpr size_t kLeastBytesInPlace = size_t{8} << 10;
 // Private buffers of so many bytes, as shares of a slot (256 KiB, unless told otherwise), are
 // copied by the system out of their process. Below, its calls cost more than a second copy;
 // likewise where sums make the pieces of many ranks small.
-inline constexpr size_t kSlotOverLeastToFetch = 4;
+inline constexpr size_t kSlotOverLeastToFetch = 8;
 inline constexpr size_t kLeastSlotsToFetchSums = 4;
 inline constexpr int kMostRanksToFetchSums = 9;
 // Each call of the system copies so much at most: it cannot be interrupted.
