@@ -32,7 +32,8 @@ absl::StatusOr<Buffer> Floats(size_t count) {
 
 }  // namespace
 
-Mlp::Mlp(const MlpShape& shape, int64_t max_batch) : shape_(shape), max_batch_(max_batch) {}
+Mlp::Mlp(const MlpShape& shape, int64_t max_batch)
+    : shape_(shape), model_parameters_(shape.Parameters()), max_batch_(max_batch) {}
 
 absl::StatusOr<std::unique_ptr<Mlp>> Mlp::Create(const MlpShape& shape, int64_t max_batch) {
   std::unique_ptr<Mlp> mlp(new Mlp(shape, max_batch));
@@ -48,6 +49,7 @@ absl::Status Mlp::AllocateWorkspace() {
     largest = std::max(largest, weight + outputs_of(layer));
     if (layer > 0) largest_later_weight = std::max(largest_later_weight, weight);
   }
+  RZ_ASSIGN_OR_RETURN(pixels_, Floats(Size(max_batch_) * inputs_of(0)));
   RZ_ASSIGN_OR_RETURN(parameters_, Floats(largest));
   RZ_ASSIGN_OR_RETURN(gradients_, Floats(largest));
   RZ_ASSIGN_OR_RETURN(transposed_, Floats(largest_later_weight));
@@ -63,14 +65,15 @@ absl::Status Mlp::AllocateWorkspace() {
   return absl::OkStatus();
 }
 
-absl::StatusOr<BatchResult> Mlp::Forward(absl::Span<const float> pixels,
-                                         absl::Span<const uint8_t> labels, Pass pass,
-                                         LayerStore* store) {
-  pixels_ = pixels.data();
-  batch_ = labels.size();
-  const float* input = pixels_;
+absl::StatusOr<BatchResult> Mlp::Forward(const Batch& batch, Pass pass, UnitStore* store) {
+  batch_ = batch.labels.size();
+  float* const pixels = pixels_.as<float>().data();
+  for (size_t i = 0; i < batch_ * inputs_of(0); ++i) {
+    pixels[i] = static_cast<float>(batch.inputs[i]) * (1.0f / 255.0f);
+  }
+  const float* input = pixels;
   for (size_t layer = 0; layer < shape_.layer_count(); ++layer) {
-    RZ_RETURN_IF_ERROR(store->Load(layer, pass, weight(layer), bias(layer)));
+    RZ_RETURN_IF_ERROR(store->Load(layer, pass, parameters(layer)));
     const size_t in = inputs_of(layer);
     const size_t out = outputs_of(layer);
     float* output = output_[layer].as<float>().data();
@@ -82,7 +85,7 @@ absl::StatusOr<BatchResult> Mlp::Forward(absl::Span<const float> pixels,
     }
     input = output;
   }
-  return SoftmaxLoss(labels);
+  return SoftmaxLoss(batch.labels);
 }
 
 // Leaves p - one_hot(label) in delta_. Shifting by the largest score keeps exp from overflowing.
@@ -110,15 +113,16 @@ BatchResult Mlp::SoftmaxLoss(absl::Span<const uint8_t> labels) {
   return result;
 }
 
-absl::Status Mlp::Backward(float scale, LayerStore* store) {
+absl::Status Mlp::Backward(float scale, UnitStore* store) {
   float* delta = delta_.as<float>().data();
   float* next = next_delta_.as<float>().data();
   for (size_t i = 0; i < batch_ * Size(shape_.classes()); ++i) delta[i] *= scale;
   for (size_t layer = shape_.layer_count(); layer-- > 0;) {
-    RZ_RETURN_IF_ERROR(store->Load(layer, Pass::kBackward, weight(layer), bias(layer)));
+    RZ_RETURN_IF_ERROR(store->Load(layer, Pass::kBackward, parameters(layer)));
     const size_t in = inputs_of(layer);
     const size_t out = outputs_of(layer);
-    const float* input = layer == 0 ? pixels_ : output_[layer - 1].as<float>().data();
+    const float* input =
+        layer == 0 ? pixels_.as<float>().data() : output_[layer - 1].as<float>().data();
     const absl::Span<float> weight_gradient = gradients_.as<float>().first(in * out);
     const absl::Span<float> bias_gradient = gradients_.as<float>().subspan(in * out, out);
 
@@ -127,7 +131,7 @@ absl::Status Mlp::Backward(float scale, LayerStore* store) {
     for (size_t i = 0; i < batch_; ++i) {
       for (size_t j = 0; j < out; ++j) bias_gradient[j] += delta[i * out + j];
     }
-    RZ_RETURN_IF_ERROR(store->Take(layer, weight_gradient, bias_gradient));
+    RZ_RETURN_IF_ERROR(store->Take(layer, gradients_.as<float>().first((in + 1) * out)));
     if (layer > 0) {
       float* transposed = transposed_.as<float>().data();
       Transpose(weight(layer).data(), in, out, transposed);

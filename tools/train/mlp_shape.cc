@@ -19,20 +19,20 @@ constexpr uint64_t kFirstParameterStream = 1000;
 
 }  // namespace
 
-std::vector<MlpParameter> MlpShape::Parameters() const {
-  std::vector<MlpParameter> parameters;
+std::vector<ModelParameter> MlpShape::Parameters() const {
+  std::vector<ModelParameter> parameters;
   for (size_t layer = 0; layer < layer_count(); ++layer) {
     const int64_t in = widths[layer];
     const int64_t out = widths[layer + 1];
-    parameters.push_back({absl::StrCat("layer", layer + 1, ".weight"), {in, out}, in * out});
-    parameters.push_back({absl::StrCat("layer", layer + 1, ".bias"), {out}, out});
+    parameters.push_back({absl::StrCat("layer", layer + 1, ".weight"), {in, out}, in * out, layer});
+    parameters.push_back({absl::StrCat("layer", layer + 1, ".bias"), {out}, out, layer});
   }
   return parameters;
 }
 
 int64_t MlpShape::ParameterCount() const {
   int64_t count = 0;
-  for (const MlpParameter& parameter : Parameters()) count += parameter.element_count;
+  for (const ModelParameter& parameter : Parameters()) count += parameter.element_count;
   return count;
 }
 

@@ -9,15 +9,9 @@
 
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
+#include "tools/train/model_parameter.h"
 
 namespace rz {
-
-// A parameter tensor: weight [inputs, outputs] or bias [outputs] of one layer, row-major.
-struct MlpParameter {
-  std::string name;  // "layer1.weight", "layer1.bias", "layer2.weight", ...
-  std::vector<int64_t> shape;
-  int64_t element_count = 0;
-};
 
 struct MlpShape {
   std::vector<int64_t> widths;  // input, hidden layers, classes
@@ -26,8 +20,9 @@ struct MlpShape {
   int64_t classes() const { return widths.back(); }
   size_t layer_count() const { return widths.size() - 1; }
 
-  // In declaration order: weight and bias of layer 1, of layer 2, and so on.
-  std::vector<MlpParameter> Parameters() const;
+  // In declaration order: "layer1.weight" [inputs, outputs] and "layer1.bias" [outputs], those of
+  // layer 2, and so on. A layer is a unit.
+  std::vector<ModelParameter> Parameters() const;
   int64_t ParameterCount() const;
 
   // "784-256-128-100-10".

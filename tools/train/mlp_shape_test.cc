@@ -24,7 +24,7 @@ TEST(MlpShapeTest, TheDemosModel_Has247766Parameters) {
   EXPECT_EQ(shape.inputs(), 784);
   EXPECT_EQ(shape.classes(), 10);
   EXPECT_EQ(shape.ToString(), "784-256-128-100-10");
-  const std::vector<MlpParameter> parameters = shape.Parameters();
+  const std::vector<ModelParameter> parameters = shape.Parameters();
   ASSERT_EQ(parameters.size(), 8u);
   EXPECT_EQ(parameters[2].name, "layer2.weight");
   EXPECT_THAT(parameters[2].shape, ElementsAre(256, 128));

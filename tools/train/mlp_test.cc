@@ -13,16 +13,17 @@ namespace {
 using ::testing::Each;
 using ::testing::ElementsAre;
 
-struct Batch {
-  std::vector<float> pixels;
+struct Samples {
+  std::vector<uint8_t> pixels;
   std::vector<uint8_t> labels;
 };
 
-Batch RandomBatch(const MlpShape& shape, size_t size) {
+Samples RandomBatch(const MlpShape& shape, size_t size) {
   const RandomStream random(11, 0);
-  Batch batch;
+  Samples batch;
   batch.pixels.resize(size * static_cast<size_t>(shape.inputs()));
-  for (size_t i = 0; i < batch.pixels.size(); ++i) batch.pixels[i] = random.Uniform(i);
+  for (size_t i = 0; i < batch.pixels.size(); ++i)
+    batch.pixels[i] = static_cast<uint8_t>(random.Below(i, 256));
   for (size_t i = 0; i < size; ++i) {
     batch.labels.push_back(
         static_cast<uint8_t>(random.Below(1'000'000 + i, static_cast<uint64_t>(shape.classes()))));
@@ -32,7 +33,7 @@ Batch RandomBatch(const MlpShape& shape, size_t size) {
 
 // A model with all its parameters and the gradients of its last backward pass. Checks the order in
 // which the layers are used.
-class WholeMlp : private LayerStore {
+class WholeMlp : private UnitStore {
  public:
   static std::unique_ptr<WholeMlp> Make(const std::string& text, int64_t max_batch) {
     const absl::StatusOr<MlpShape> shape = ParseMlpShape(text);
@@ -57,9 +58,10 @@ class WholeMlp : private LayerStore {
   absl::Span<float> parameter(size_t index) { return absl::MakeSpan(parameters_[index]); }
   absl::Span<const float> gradient(size_t index) const { return gradients_[index]; }
 
-  BatchResult Forward(absl::Span<const float> pixels, absl::Span<const uint8_t> labels) {
+  BatchResult Forward(absl::Span<const uint8_t> pixels, absl::Span<const uint8_t> labels) {
     used_.clear();
-    const absl::StatusOr<BatchResult> result = mlp_->Forward(pixels, labels, Pass::kForward, this);
+    const absl::StatusOr<BatchResult> result =
+        mlp_->Forward({pixels, labels}, Pass::kForward, this);
     EXPECT_OK(result.status());
     return result.value_or(BatchResult());
   }
@@ -73,19 +75,21 @@ class WholeMlp : private LayerStore {
  private:
   explicit WholeMlp(std::unique_ptr<Mlp> mlp) : mlp_(std::move(mlp)) {}
 
-  absl::Status Load(size_t layer, Pass, absl::Span<float> weight, absl::Span<float> bias) override {
+  absl::Status Load(size_t layer, Pass, absl::Span<float> parameters) override {
     EXPECT_FALSE(loaded_);
     loaded_ = true;
-    EXPECT_EQ(weight.size(), parameters_[2 * layer].size());
-    std::copy(parameters_[2 * layer].begin(), parameters_[2 * layer].end(), weight.begin());
-    std::copy(parameters_[2 * layer + 1].begin(), parameters_[2 * layer + 1].end(), bias.begin());
+    const std::vector<float>& weight = parameters_[2 * layer];
+    const std::vector<float>& bias = parameters_[2 * layer + 1];
+    EXPECT_EQ(parameters.size(), weight.size() + bias.size());
+    std::copy(bias.begin(), bias.end(),
+              std::copy(weight.begin(), weight.end(), parameters.begin()));
     return absl::OkStatus();
   }
-  absl::Status Take(size_t layer, absl::Span<const float> weight_gradient,
-                    absl::Span<const float> bias_gradient) override {
+  absl::Status Take(size_t layer, absl::Span<const float> gradients) override {
     EXPECT_TRUE(loaded_);
-    gradients_[2 * layer].assign(weight_gradient.begin(), weight_gradient.end());
-    gradients_[2 * layer + 1].assign(bias_gradient.begin(), bias_gradient.end());
+    const auto bias = gradients.begin() + static_cast<ptrdiff_t>(parameters_[2 * layer].size());
+    gradients_[2 * layer].assign(gradients.begin(), bias);
+    gradients_[2 * layer + 1].assign(bias, gradients.end());
     return absl::OkStatus();
   }
   absl::Status Done(size_t layer, Pass) override {
@@ -103,13 +107,14 @@ class WholeMlp : private LayerStore {
 };
 
 // The same mathematics in double precision, without any care for speed.
-double LossInDouble(WholeMlp& mlp, const Batch& batch) {
+double LossInDouble(WholeMlp& mlp, const Samples& batch) {
   const MlpShape& shape = mlp.shape();
   double loss = 0;
   for (size_t s = 0; s < batch.labels.size(); ++s) {
     const size_t inputs = static_cast<size_t>(shape.inputs());
     std::vector<double> x(batch.pixels.begin() + static_cast<ptrdiff_t>(s * inputs),
                           batch.pixels.begin() + static_cast<ptrdiff_t>((s + 1) * inputs));
+    for (double& v : x) v /= 255;
     for (size_t layer = 0; layer < shape.layer_count(); ++layer) {
       const absl::Span<const float> weight = mlp.parameter(2 * layer);
       const absl::Span<const float> bias = mlp.parameter(2 * layer + 1);
@@ -133,7 +138,7 @@ TEST(MlpTest, Forward_AgreesWithDoublePrecision) {
   for (const char* text : {"5-3", "17-9-4", "33-12-8-5-3"}) {
     const std::unique_ptr<WholeMlp> mlp = WholeMlp::Make(text, 10);
     ASSERT_NE(mlp, nullptr);
-    const Batch batch = RandomBatch(mlp->shape(), 10);
+    const Samples batch = RandomBatch(mlp->shape(), 10);
     const BatchResult result = mlp->Forward(batch.pixels, batch.labels);
     EXPECT_NEAR(result.loss_sum, LossInDouble(*mlp, batch), 1e-5) << text;
   }
@@ -143,7 +148,7 @@ TEST(MlpTest, Backward_AgreesWithFiniteDifferences) {
   for (const char* text : {"5-3", "7-6-4", "9-8-7-5-3"}) {
     const std::unique_ptr<WholeMlp> mlp = WholeMlp::Make(text, 6);
     ASSERT_NE(mlp, nullptr);
-    const Batch batch = RandomBatch(mlp->shape(), 6);
+    const Samples batch = RandomBatch(mlp->shape(), 6);
     mlp->Forward(batch.pixels, batch.labels);
     mlp->Backward(0.5f);
     for (size_t p = 0; p < mlp->shape().Parameters().size(); ++p) {
@@ -167,7 +172,7 @@ TEST(MlpTest, Backward_AgreesWithFiniteDifferences) {
 TEST(MlpTest, Layers_AreUsedOneAfterTheOtherAndBackInBackward) {
   const std::unique_ptr<WholeMlp> mlp = WholeMlp::Make("7-6-5-4", 6);
   ASSERT_NE(mlp, nullptr);
-  const Batch batch = RandomBatch(mlp->shape(), 6);
+  const Samples batch = RandomBatch(mlp->shape(), 6);
   mlp->Forward(batch.pixels, batch.labels);
   EXPECT_THAT(mlp->used(), ElementsAre(0, 1, 2));
   mlp->Backward(1);
@@ -177,7 +182,7 @@ TEST(MlpTest, Layers_AreUsedOneAfterTheOtherAndBackInBackward) {
 TEST(MlpTest, EmptyBatch_LossAndGradientsAreZero) {
   const std::unique_ptr<WholeMlp> mlp = WholeMlp::Make("7-6-4", 6);
   ASSERT_NE(mlp, nullptr);
-  const Batch batch = RandomBatch(mlp->shape(), 6);
+  const Samples batch = RandomBatch(mlp->shape(), 6);
   mlp->Forward(batch.pixels, batch.labels);
   mlp->Backward(1);
   const BatchResult result = mlp->Forward({}, {});
@@ -191,8 +196,8 @@ TEST(MlpTest, EmptyBatch_LossAndGradientsAreZero) {
 TEST(MlpTest, PartsOfABatch_AddUpToTheWhole) {
   const std::unique_ptr<WholeMlp> mlp = WholeMlp::Make("20-16-4", 9);
   ASSERT_NE(mlp, nullptr);
-  const Batch batch = RandomBatch(mlp->shape(), 9);
-  const absl::Span<const float> pixels = batch.pixels;
+  const Samples batch = RandomBatch(mlp->shape(), 9);
+  const absl::Span<const uint8_t> pixels = batch.pixels;
   const absl::Span<const uint8_t> labels = batch.labels;
   const BatchResult whole = mlp->Forward(pixels, labels);
   mlp->Backward(1);
@@ -216,7 +221,7 @@ TEST(MlpTest, LargeScores_StayFinite) {
   for (float& x : mlp->parameter(0)) x = 0;
   mlp->parameter(1)[0] = 1e6f;
   mlp->parameter(1)[1] = -1e6f;
-  const std::vector<float> pixels = {1, 1};
+  const std::vector<uint8_t> pixels = {255, 255};
   const std::vector<uint8_t> label = {1};
   const BatchResult result = mlp->Forward(pixels, label);
   mlp->Backward(1);

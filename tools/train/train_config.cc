@@ -1,6 +1,7 @@
 #include "tools/train/train_config.h"
 
 #include <limits>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "runtime/base/status_macros.h"
@@ -177,18 +178,21 @@ absl::StatusOr<TrainConfig> TrainFlags::Read(const FlagSet& flags,
 absl::StatusOr<Dataset> OpenDataset(const TrainConfig& config) {
   Dataset dataset;
   if (config.dataset == "synthetic") {
-    dataset = SyntheticDataset(config.seed, config.model.inputs(), config.model.classes(),
-                               kSyntheticTrainCount, kSyntheticTestCount);
+    dataset = ToDataset("synthetic",
+                        SyntheticImages(config.seed, config.model.inputs(), config.model.classes(),
+                                        kSyntheticTrainCount, kSyntheticTestCount));
   } else {
-    RZ_ASSIGN_OR_RETURN(dataset, LoadFashionMnist(config.data_dir));
+    RZ_ASSIGN_OR_RETURN(ImageDataset images, LoadFashionMnist(config.data_dir));
+    dataset = ToDataset("fashion-mnist", std::move(images));
   }
-  const LabelledImages& train = dataset.train;
-  if (config.model.inputs() != train.features || config.model.classes() != train.classes) {
+  const SampleSet& train = *dataset.train;
+  if (config.model.inputs() != train.input_size() ||
+      config.model.classes() != train.class_count()) {
     return absl::InvalidArgumentError(
         absl::StrCat("model ", config.model.ToString(), " does not fit ", dataset.name,
-                     ": expected the first width ", train.features,
-                     " (pixels of an image) and the ", "last ", train.classes, " (classes), found ",
-                     config.model.inputs(), " and ", config.model.classes()));
+                     ": expected the first width ", train.input_size(),
+                     " (pixels of an image) and the ", "last ", train.class_count(),
+                     " (classes), found ", config.model.inputs(), " and ", config.model.classes()));
   }
   if (config.global_batch > train.count()) {
     return absl::InvalidArgumentError(absl::StrCat("--global-batch: expected at most the ",

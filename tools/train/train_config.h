@@ -14,6 +14,7 @@
 #include "runtime/base/dtype.h"
 #include "tools/flag_set.h"
 #include "tools/train/dataset.h"
+#include "tools/train/images.h"
 #include "tools/train/mlp_shape.h"
 
 namespace rz {

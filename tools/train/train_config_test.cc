@@ -186,8 +186,8 @@ TEST(TrainConfigTest, Agreement_CoversWhatRanksMustShare) {
 TEST(OpenDatasetTest, Synthetic_FitsAnyModel) {
   ASSERT_OK_AND_ASSIGN(const TrainConfig config, Read({"--dataset=synthetic", "--model=12-5-3"}));
   ASSERT_OK_AND_ASSIGN(const Dataset dataset, OpenDataset(config));
-  EXPECT_EQ(dataset.train.features, 12);
-  EXPECT_EQ(dataset.train.classes, 3);
+  EXPECT_EQ(dataset.train->input_size(), 12);
+  EXPECT_EQ(dataset.train->class_count(), 3);
 }
 
 TEST(OpenDatasetTest, BatchLargerThanTheData_ShowsBoth) {

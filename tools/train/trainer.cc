@@ -1,12 +1,10 @@
 // A step, or each of its micro-steps:
-//   1. this rank's share of the samples becomes float32 pixels
-//   2. forward, layer by layer: the layer's working weights are gathered where they are sharded,
-//   and
-//      widened to float32
-//   3. backward, from the last layer: gradients of sum(loss) * world / samples of all ranks, so
-//   that
+//   1. this rank's share of the samples is gathered
+//   2. forward, unit by unit (layer by layer): the unit's working weights are gathered where they
+//      are sharded, and widened to float32
+//   3. backward, from the last unit: gradients of sum(loss) * world / labels of all ranks, so that
 //      their average over ranks is the gradient of the mean loss, whatever each rank's share; each
-//      layer's are announced to the optimizer at once, which rounds and reduces them
+//      unit's are announced to the optimizer at once, which rounds and reduces them
 // and then the optimizer's step.
 #include "tools/train/trainer.h"
 
@@ -24,6 +22,7 @@
 #include "optimizer/layout/limits.h"
 #include "runtime/base/crc32c.h"
 #include "runtime/base/status_macros.h"
+#include "tools/train/create_model.h"
 #include "tools/train/non_finite.h"
 
 namespace rz {
@@ -32,12 +31,12 @@ namespace {
 // A small share of a global batch would make passes over the test set slow.
 constexpr int64_t kMinTestBatch = 64;
 
-// A model of a few layers has small ones: with tiles and buckets made for large models one of them
+// A model of a few units has small ones: with tiles and buckets made for large models one of them
 // would be the whole.
 constexpr int64_t kTilesOfModel = 16;
 constexpr int kBucketsInFlight = 2;
 
-void FitToModel(const MlpShape& model, int world, ZeroConfig* zero) {
+void FitToModel(const Model& model, int world, ZeroConfig* zero) {
   const int64_t chunk = std::max<int64_t>(1, model.ParameterCount() / (kTilesOfModel * world));
   zero->tile_chunk =
       std::clamp<int64_t>(static_cast<int64_t>(absl::bit_floor(static_cast<uint64_t>(chunk))),
@@ -47,7 +46,7 @@ void FitToModel(const MlpShape& model, int world, ZeroConfig* zero) {
   zero->buckets_in_flight = kBucketsInFlight;
 }
 
-ZeroConfig StepConfig(const TrainConfig& config, int world, int64_t total_steps,
+ZeroConfig StepConfig(const TrainConfig& config, const Model& model, int world, int64_t total_steps,
                       const Clock* clock) {
   ZeroConfig zero = config.zero;
   zero.stage = config.stage;
@@ -61,15 +60,16 @@ ZeroConfig StepConfig(const TrainConfig& config, int world, int64_t total_steps,
   zero.clock = clock;
   zero.announce_gradients = true;
   // What a configuration says of them is what it asks for.
-  if (config.settings.empty()) FitToModel(config.model, world, &zero);
+  if (config.settings.empty()) FitToModel(model, world, &zero);
   return zero;
 }
 
-std::vector<ParamSpec> Specs(const MlpShape& shape) {
+std::vector<ParamSpec> Specs(const Model& model) {
   std::vector<ParamSpec> specs;
-  for (const MlpParameter& parameter : shape.Parameters()) {
-    const int layer = static_cast<int>(specs.size() / 2);
-    specs.push_back({.name = parameter.name, .shape = parameter.shape, .unit = layer});
+  for (const ModelParameter& parameter : model.parameters()) {
+    specs.push_back({.name = parameter.name,
+                     .shape = parameter.shape,
+                     .unit = static_cast<int>(parameter.unit)});
   }
   return specs;
 }
@@ -82,7 +82,7 @@ Trainer::Trainer(const TrainConfig& config, const Dataset* dataset, Communicator
       dataset_(dataset),
       communicator_(communicator),
       clock_(clock),
-      order_(dataset->train.count(), config.global_batch, config.seed) {}
+      order_(dataset->train->count(), config.global_batch, config.seed) {}
 
 absl::StatusOr<std::unique_ptr<Trainer>> Trainer::Create(const TrainConfig& config,
                                                          const Dataset* dataset,
@@ -94,65 +94,73 @@ absl::StatusOr<std::unique_ptr<Trainer>> Trainer::Create(const TrainConfig& conf
                 config.zero.gradient_accumulation_steps, 0)
           .count;
   const int64_t max_batch = std::max(share, kMinTestBatch);
-  RZ_ASSIGN_OR_RETURN(trainer->mlp_, Mlp::Create(config.model, max_batch));
+  RZ_ASSIGN_OR_RETURN(trainer->model_, CreateModel(config, max_batch));
+  const Model& model = *trainer->model_;
   RZ_ASSIGN_OR_RETURN(trainer->optimizer_,
-                      ZeroOptimizer::Create(communicator, Specs(config.model),
-                                            StepConfig(config, communicator->world_size(),
+                      ZeroOptimizer::Create(communicator, Specs(model),
+                                            StepConfig(config, model, communicator->world_size(),
                                                        trainer->total_steps(), clock)));
-  const size_t pixels = static_cast<size_t>(max_batch * config.model.inputs());
-  RZ_ASSIGN_OR_RETURN(trainer->pixels_,
-                      Buffer::Allocate(pixels * sizeof(float), MemoryTag::kActivation));
-  trainer->labels_.resize(static_cast<size_t>(max_batch));
-  trainer->largest_.resize(2 * config.model.layer_count());
+  trainer->inputs_.resize(static_cast<size_t>(max_batch * dataset->train->input_size()));
+  trainer->labels_.resize(static_cast<size_t>(max_batch * dataset->train->label_count()));
+  trainer->largest_.resize(model.parameters().size());
   return trainer;
 }
 
 absl::Status Trainer::Initialize() {
   next_step_ = 0;
   return optimizer_->Initialize([this](size_t index, absl::Span<float> values) {
-    InitialParameter(config_.model, index, config_.seed, values);
+    model_->Initialize(index, config_.seed, values);
   });
 }
 
-void Trainer::Widen(size_t index, absl::Span<float> to) {
-  const void* from = config_.dtype == DType::kFloat32
-                         ? static_cast<const void*>(optimizer_->Params<float>(index).data())
-                         : optimizer_->Params<uint16_t>(index).data();
-  ConvertToFloat(config_.dtype, to.data(), from, to.size());
+const void* Trainer::WorkingWeights(size_t index) const {
+  if (config_.dtype == DType::kFloat32) return optimizer_->Params<float>(index).data();
+  return optimizer_->Params<uint16_t>(index).data();
 }
 
-absl::Status Trainer::Load(size_t layer, Pass pass, absl::Span<float> weight,
-                           absl::Span<float> bias) {
-  RZ_RETURN_IF_ERROR(optimizer_->Gather(layer, pass));
-  const size_t next = pass == Pass::kBackward ? layer - 1 : layer + 1;
-  if (next < config_.model.layer_count() &&
+void Trainer::Widen(size_t index, absl::Span<float> to) {
+  ConvertToFloat(config_.dtype, to.data(), WorkingWeights(index), to.size());
+}
+
+absl::Status Trainer::Load(size_t unit, Pass pass, absl::Span<float> parameters) {
+  RZ_RETURN_IF_ERROR(optimizer_->Gather(unit, pass));
+  const size_t next = pass == Pass::kBackward ? unit - 1 : unit + 1;
+  if (next < model_->unit_count() &&
       optimizer_->layout().unit(next).flat.count <= optimizer_->config().prefetch_bucket_size) {
     // Where there is no room for it, it comes when it is needed; what else went wrong stays wrong.
     (void)optimizer_->StartGather(next, pass);
   }
-  Widen(2 * layer, weight);
-  Widen(2 * layer + 1, bias);
-  if (pass == Pass::kBackward) return absl::OkStatus();
-  largest_[2 * layer] = LargestMagnitude(weight);
-  largest_[2 * layer + 1] = LargestMagnitude(bias);
+  const ParamUnit& range = optimizer_->layout().unit(unit);
+  for (size_t index = range.first; index < range.first + range.count; ++index) {
+    const size_t count = ElementCount(index);
+    Widen(index, parameters.first(count));
+    if (pass != Pass::kBackward) largest_[index] = LargestMagnitude(parameters.first(count));
+    parameters.remove_prefix(count);
+  }
   return absl::OkStatus();
 }
 
-absl::Status Trainer::Take(size_t layer, absl::Span<const float> weight_gradient,
-                           absl::Span<const float> bias_gradient) {
-  RZ_RETURN_IF_ERROR(optimizer_->AddGradient(2 * layer + 1, bias_gradient));
-  return optimizer_->AddGradient(2 * layer, weight_gradient);
+// The last first, as they lie in the buckets.
+absl::Status Trainer::Take(size_t unit, absl::Span<const float> gradients) {
+  const ParamUnit& range = optimizer_->layout().unit(unit);
+  for (size_t index = range.first + range.count; index-- > range.first;) {
+    const size_t count = ElementCount(index);
+    RZ_RETURN_IF_ERROR(optimizer_->AddGradient(index, gradients.last(count)));
+    gradients.remove_suffix(count);
+  }
+  return absl::OkStatus();
 }
 
-absl::Status Trainer::Done(size_t layer, Pass pass) { return optimizer_->Release(layer, pass); }
+absl::Status Trainer::Done(size_t unit, Pass pass) { return optimizer_->Release(unit, pass); }
 
-absl::StatusOr<BatchResult> Trainer::ForwardOn(const LabelledImages& images,
+absl::StatusOr<BatchResult> Trainer::ForwardOn(const SampleSet& samples,
                                                absl::Span<const int64_t> indices, Pass pass) {
-  const size_t width = static_cast<size_t>(images.features);
-  const absl::Span<float> pixels = pixels_.as<float>().subspan(0, indices.size() * width);
-  const absl::Span<uint8_t> labels = absl::MakeSpan(labels_).subspan(0, indices.size());
-  images.Gather(indices, pixels, labels);
-  RZ_ASSIGN_OR_RETURN(const BatchResult result, mlp_->Forward(pixels, labels, pass, this));
+  const auto inputs =
+      absl::MakeSpan(inputs_).first(indices.size() * static_cast<size_t>(samples.input_size()));
+  const auto labels =
+      absl::MakeSpan(labels_).first(indices.size() * static_cast<size_t>(samples.label_count()));
+  samples.Gather(indices, inputs, labels);
+  RZ_ASSIGN_OR_RETURN(const BatchResult result, model_->Forward({inputs, labels}, pass, this));
   if (std::isfinite(result.loss_sum)) return result;
   // The first parameter that is not finite; where all are, the one with the largest weight.
   size_t parameter = 0;
@@ -164,20 +172,21 @@ absl::StatusOr<BatchResult> Trainer::ForwardOn(const LabelledImages& images,
       "too large?",
       indices.size(), communicator_->rank().value(),
       std::isnan(result.loss_sum) ? "not a number" : "infinite", largest_[parameter],
-      config_.model.Parameters()[parameter].name, optimizer_->learning_rate()));
+      model_->parameters()[parameter].name, optimizer_->learning_rate()));
 }
 
 absl::Status Trainer::MicroStep(absl::Span<const int64_t> indices, TrainStep* step) {
   const absl::Duration begin = clock_->Now();
   RZ_ASSIGN_OR_RETURN(const BatchResult result,
-                      ForwardOn(dataset_->train, indices, Pass::kForward));
+                      ForwardOn(*dataset_->train, indices, Pass::kForward));
   step->local.loss_sum += result.loss_sum;
   step->local.correct += result.correct;
   const absl::Duration forward_end = clock_->Now();
-  RZ_RETURN_IF_ERROR(mlp_->Backward(
-      static_cast<float>(GradientScale(communicator_->world_size(), step->global_samples) *
-                         optimizer_->loss_scale()),
-      this));
+  const int64_t labels = step->global_samples * dataset_->train->label_count();
+  RZ_RETURN_IF_ERROR(
+      model_->Backward(static_cast<float>(GradientScale(communicator_->world_size(), labels) *
+                                          optimizer_->loss_scale()),
+                       this));
   step->forward += forward_end - begin;
   step->backward += clock_->Now() - forward_end;
   return absl::OkStatus();
@@ -205,14 +214,14 @@ absl::StatusOr<TrainStep> Trainer::Step() {
 }
 
 absl::StatusOr<double> Trainer::TestAccuracy() {
-  const LabelledImages& test = dataset_->test;
+  const SampleSet& test = *dataset_->test;
   const Range share =
       EvenSplit(test.count(), communicator_->world_size(), communicator_->rank().value());
   std::vector<int64_t> indices(static_cast<size_t>(share.count));
   std::iota(indices.begin(), indices.end(), share.offset);
   int64_t correct = 0;
   // As many batches as the rank with the largest share: all gather the weights together.
-  const auto batch = static_cast<size_t>(mlp_->max_batch());
+  const auto batch = static_cast<size_t>(model_->max_batch());
   const auto largest =
       static_cast<size_t>(EvenSplit(test.count(), communicator_->world_size(), 0).count);
   for (size_t begin = 0; begin < largest; begin += batch) {
@@ -223,22 +232,18 @@ absl::StatusOr<double> Trainer::TestAccuracy() {
     correct += result.correct;
   }
   RZ_ASSIGN_OR_RETURN(const double all_correct, SumOverRanks(static_cast<double>(correct)));
-  return all_correct / static_cast<double>(test.count());
+  return all_correct / static_cast<double>(test.count() * test.label_count());
 }
 
 absl::StatusOr<uint32_t> Trainer::WeightsCrc32c() {
   uint32_t crc = 0;
-  for (size_t i = 0; i < 2 * config_.model.layer_count(); ++i) {
-    const size_t layer = i / 2;
-    RZ_RETURN_IF_ERROR(optimizer_->Gather(layer, Pass::kEvaluation));
-    if (config_.dtype == DType::kFloat32) {
-      const absl::Span<const float> weights = optimizer_->Params<float>(i);
-      crc = Crc32c(crc, weights.data(), weights.size() * sizeof(float));
-    } else {
-      const absl::Span<const uint16_t> weights = optimizer_->Params<uint16_t>(i);
-      crc = Crc32c(crc, weights.data(), weights.size() * sizeof(uint16_t));
+  for (size_t unit = 0; unit < model_->unit_count(); ++unit) {
+    RZ_RETURN_IF_ERROR(optimizer_->Gather(unit, Pass::kEvaluation));
+    const ParamUnit& range = optimizer_->layout().unit(unit);
+    for (size_t i = range.first; i < range.first + range.count; ++i) {
+      crc = Crc32c(crc, WorkingWeights(i), ElementCount(i) * SizeOf(config_.dtype));
     }
-    if (i % 2 == 1) RZ_RETURN_IF_ERROR(optimizer_->Release(layer, Pass::kEvaluation));
+    RZ_RETURN_IF_ERROR(optimizer_->Release(unit, Pass::kEvaluation));
   }
   std::vector<uint32_t> all(static_cast<size_t>(communicator_->world_size()));
   RZ_RETURN_IF_ERROR(

@@ -1,5 +1,5 @@
-// Trainer: one rank's part of training an MLP with a ZeroOptimizer. It connects the data, the model
-// and the optimizer; what is printed and when to stop is its caller's.
+// Trainer: one rank's part of training a model with a ZeroOptimizer. It connects the data, the
+// model and the optimizer; what is printed and when to stop is its caller's.
 //
 // All ranks call the same methods in the same order. One owner thread, the communicator's. Every
 // method that talks to the other ranks fails with the communicator's first cause.
@@ -19,7 +19,7 @@
 #include "runtime/base/clock.h"
 #include "tools/train/batch_order.h"
 #include "tools/train/dataset.h"
-#include "tools/train/mlp.h"
+#include "tools/train/model.h"
 #include "tools/train/train_config.h"
 
 namespace rz {
@@ -36,11 +36,11 @@ struct TrainStep {
   absl::Duration total;
 };
 
-class Trainer : private LayerStore {
+class Trainer : private UnitStore {
  public:
   // Allocates everything. Local. `dataset` fits the model and, with the communicator and the clock,
   // outlives the trainer.
-  //   ResourceExhausted, InvalidArgument, Unimplemented   as Mlp::Create, ZeroOptimizer::Create
+  //   ResourceExhausted, InvalidArgument, Unimplemented   as CreateModel, ZeroOptimizer::Create
   static absl::StatusOr<std::unique_ptr<Trainer>> Create(const TrainConfig& config,
                                                          const Dataset* dataset,
                                                          Communicator* communicator,
@@ -69,25 +69,29 @@ class Trainer : private LayerStore {
   int64_t total_steps() const {
     return config_.steps > 0 ? config_.steps : config_.epochs * steps_per_epoch();
   }
+  const Model& model() const { return *model_; }
   const ZeroOptimizer& optimizer() const { return *optimizer_; }
 
  private:
   Trainer(const TrainConfig& config, const Dataset* dataset, Communicator* communicator,
           const Clock* clock);
 
-  // LayerStore: a layer is a unit of the optimizer. Its weights are widened, and the next layer's
-  // are on their way; its gradients are announced.
-  absl::Status Load(size_t layer, Pass pass, absl::Span<float> weight,
-                    absl::Span<float> bias) override;
-  absl::Status Take(size_t layer, absl::Span<const float> weight_gradient,
-                    absl::Span<const float> bias_gradient) override;
-  absl::Status Done(size_t layer, Pass pass) override;
+  // UnitStore: the optimizer's units. A unit's weights are widened, and the next unit's are on
+  // their way; its gradients are announced.
+  absl::Status Load(size_t unit, Pass pass, absl::Span<float> parameters) override;
+  absl::Status Take(size_t unit, absl::Span<const float> gradients) override;
+  absl::Status Done(size_t unit, Pass pass) override;
 
+  // Of parameter `index`, whose unit is gathered.
+  const void* WorkingWeights(size_t index) const;
   void Widen(size_t index, absl::Span<float> to);
+  size_t ElementCount(size_t index) const {
+    return static_cast<size_t>(model_->parameters()[index].element_count);
+  }
 
   //   OutOfRange  as Step
-  absl::StatusOr<BatchResult> ForwardOn(const LabelledImages& images,
-                                        absl::Span<const int64_t> indices, Pass pass);
+  absl::StatusOr<BatchResult> ForwardOn(const SampleSet& samples, absl::Span<const int64_t> indices,
+                                        Pass pass);
 
   // One micro-step, added to `step`.
   absl::Status MicroStep(absl::Span<const int64_t> indices, TrainStep* step);
@@ -97,11 +101,11 @@ class Trainer : private LayerStore {
   Communicator* communicator_;
   const Clock* clock_;
   BatchOrder order_;
-  std::unique_ptr<Mlp> mlp_;
+  std::unique_ptr<Model> model_;
   std::unique_ptr<ZeroOptimizer> optimizer_;
-  Buffer pixels_;  // [max batch, features]
-  std::vector<uint8_t> labels_;
-  std::vector<float> largest_;  // magnitude of each parameter when it was last used forward
+  std::vector<uint8_t> inputs_;  // [max batch, input size]
+  std::vector<uint8_t> labels_;  // [max batch, labels of a sample]
+  std::vector<float> largest_;   // magnitude of each parameter when it was last used forward
   int64_t next_step_ = 0;
 };
 

@@ -167,8 +167,9 @@ std::string TrainingRun::EpochLabel() const {
 void TrainingRun::PrintHeader() {
   const bool wide = config_.dtype == DType::kFloat32;
   progress_->Line(absl::StrFormat("model %s, %d parameters; %s, %d training and %d test samples",
-                                  config_.model.ToString(), config_.model.ParameterCount(),
-                                  dataset_->name, dataset_->train.count(), dataset_->test.count()));
+                                  trainer_->model().ToString(), trainer_->model().ParameterCount(),
+                                  dataset_->name, dataset_->train->count(),
+                                  dataset_->test->count()));
   progress_->Line(absl::StrFormat(
       "%d rank%s, stage %s, %s weights and gradients%s, %s sums", communicator_->world_size(),
       communicator_->world_size() == 1 ? "" : "s", StageLabel(config_.stage),

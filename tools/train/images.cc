@@ -1,4 +1,4 @@
-#include "tools/train/dataset.h"
+#include "tools/train/images.h"
 
 #include <algorithm>
 #include <cstddef>
@@ -80,20 +80,18 @@ LabelledImages NoisyCopies(const std::vector<uint8_t>& patterns, int64_t feature
 
 }  // namespace
 
-void LabelledImages::Gather(absl::Span<const int64_t> indices, absl::Span<float> pixels,
+void LabelledImages::Gather(absl::Span<const int64_t> indices, absl::Span<uint8_t> pixels,
                             absl::Span<uint8_t> batch_labels) const {
   const size_t width = static_cast<size_t>(features);
   for (size_t i = 0; i < indices.size(); ++i) {
     const uint8_t* from = images.data() + static_cast<size_t>(indices[i]) * width;
-    float* to = pixels.data() + i * width;
-    for (size_t f = 0; f < width; ++f) to[f] = static_cast<float>(from[f]) * (1.0f / 255.0f);
+    std::copy_n(from, width, pixels.data() + i * width);
     batch_labels[i] = labels[static_cast<size_t>(indices[i])];
   }
 }
 
-absl::StatusOr<Dataset> LoadFashionMnist(const std::string& directory) {
-  Dataset dataset;
-  dataset.name = "fashion-mnist";
+absl::StatusOr<ImageDataset> LoadFashionMnist(const std::string& directory) {
+  ImageDataset dataset;
   RZ_ASSIGN_OR_RETURN(dataset.train, ReadImages(directory, "train"));
   RZ_ASSIGN_OR_RETURN(dataset.test, ReadImages(directory, "t10k"));
   if (dataset.train.features != dataset.test.features) {
@@ -104,20 +102,24 @@ absl::StatusOr<Dataset> LoadFashionMnist(const std::string& directory) {
   return dataset;
 }
 
-Dataset SyntheticDataset(uint64_t seed, int64_t features, int64_t classes, int64_t train_count,
-                         int64_t test_count) {
+ImageDataset SyntheticImages(uint64_t seed, int64_t features, int64_t classes, int64_t train_count,
+                             int64_t test_count) {
   const RandomStream pattern_random(seed, kPatternStream);
   std::vector<uint8_t> patterns(static_cast<size_t>(features * classes));
   for (size_t i = 0; i < patterns.size(); ++i) {
     patterns[i] = static_cast<uint8_t>(pattern_random.Below(i, 256));
   }
-  Dataset dataset;
-  dataset.name = "synthetic";
+  ImageDataset dataset;
   dataset.train =
       NoisyCopies(patterns, features, classes, train_count, RandomStream(seed, kTrainStream));
   dataset.test =
       NoisyCopies(patterns, features, classes, test_count, RandomStream(seed, kTestStream));
   return dataset;
+}
+
+Dataset ToDataset(std::string name, ImageDataset images) {
+  return {std::move(name), std::make_unique<LabelledImages>(std::move(images.train)),
+          std::make_unique<LabelledImages>(std::move(images.test))};
 }
 
 }  // namespace rz

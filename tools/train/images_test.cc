@@ -1,4 +1,4 @@
-#include "tools/train/dataset.h"
+#include "tools/train/images.h"
 
 #include <unistd.h>
 
@@ -49,8 +49,7 @@ class FashionMnistTest : public ::testing::Test {
 };
 
 TEST_F(FashionMnistTest, ReadsBothParts) {
-  ASSERT_OK_AND_ASSIGN(const Dataset dataset, LoadFashionMnist(directory_));
-  EXPECT_EQ(dataset.name, "fashion-mnist");
+  ASSERT_OK_AND_ASSIGN(const ImageDataset dataset, LoadFashionMnist(directory_));
   EXPECT_EQ(dataset.train.count(), 3);
   EXPECT_EQ(dataset.test.count(), 2);
   EXPECT_EQ(dataset.train.features, 4);
@@ -59,15 +58,13 @@ TEST_F(FashionMnistTest, ReadsBothParts) {
   EXPECT_THAT(dataset.test.images, ElementsAre(1, 1, 1, 1, 2, 2, 2, 2));
 }
 
-TEST_F(FashionMnistTest, Gather_PicksAndScales) {
-  ASSERT_OK_AND_ASSIGN(const Dataset dataset, LoadFashionMnist(directory_));
-  std::vector<float> pixels(8);
+TEST_F(FashionMnistTest, Gather_Picks) {
+  ASSERT_OK_AND_ASSIGN(const ImageDataset dataset, LoadFashionMnist(directory_));
+  std::vector<uint8_t> pixels(8);
   std::vector<uint8_t> labels(2);
   dataset.train.Gather({2, 0}, absl::MakeSpan(pixels), absl::MakeSpan(labels));
   EXPECT_THAT(labels, ElementsAre(4, 9));
-  EXPECT_FLOAT_EQ(pixels[0], 8 / 255.0f);
-  EXPECT_FLOAT_EQ(pixels[3], 1.0f);
-  EXPECT_FLOAT_EQ(pixels[7], 3 / 255.0f);
+  EXPECT_THAT(pixels, ElementsAre(8, 9, 10, 255, 0, 1, 2, 3));
 }
 
 TEST_F(FashionMnistTest, EachFileMissing_NamesItAndThePackage) {
@@ -120,17 +117,17 @@ TEST(DebianFashionMnistTest, IsComplete) {
   if (access(kFashionMnistDir, F_OK) != 0) {
     GTEST_SKIP() << "apt-get install dataset-fashion-mnist";
   }
-  ASSERT_OK_AND_ASSIGN(const Dataset dataset, LoadFashionMnist(kFashionMnistDir));
+  ASSERT_OK_AND_ASSIGN(const ImageDataset dataset, LoadFashionMnist(kFashionMnistDir));
   EXPECT_EQ(dataset.train.count(), 60'000);
   EXPECT_EQ(dataset.test.count(), 10'000);
   EXPECT_EQ(dataset.train.features, 784);
   EXPECT_THAT(dataset.train.labels, Each(Lt(10)));
 }
 
-TEST(SyntheticDatasetTest, DependsOnItsSeedAlone) {
-  const Dataset a = SyntheticDataset(1, 20, 3, 100, 50);
-  const Dataset b = SyntheticDataset(1, 20, 3, 100, 50);
-  const Dataset c = SyntheticDataset(2, 20, 3, 100, 50);
+TEST(SyntheticImagesTest, DependsOnItsSeedAlone) {
+  const ImageDataset a = SyntheticImages(1, 20, 3, 100, 50);
+  const ImageDataset b = SyntheticImages(1, 20, 3, 100, 50);
+  const ImageDataset c = SyntheticImages(2, 20, 3, 100, 50);
   EXPECT_EQ(a.train.images, b.train.images);
   EXPECT_EQ(a.test.labels, b.test.labels);
   EXPECT_NE(a.train.images, c.train.images);
