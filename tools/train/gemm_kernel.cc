@@ -31,9 +31,19 @@ using UnalignedVector
 
 constexpr size_t kPanel = 2 * kLanes;
 
-inline void Pack(const float* b, size_t ldb, size_t depth, size_t width, float* packed) {
-  for (size_t k = 0; k < depth; ++k) {
-    for (size_t j = 0; j < kPanel; ++j) packed[k * kPanel + j] = j < width ? b[k * ldb + j] : 0.0f;
+inline void Pack(StridedMatrix b, size_t depth, size_t width, float* packed) {
+  if (b.column_stride == 1) {
+    for (size_t k = 0; k < depth; ++k) {
+      const float* row = b.data + k * b.row_stride;
+      for (size_t j = 0; j < kPanel; ++j) packed[k * kPanel + j] = j < width ? row[j] : 0.0f;
+    }
+    return;
+  }
+  for (size_t j = 0; j < kPanel; ++j) {
+    const float* column = b.data + j * b.column_stride;
+    for (size_t k = 0; k < depth; ++k) {
+      packed[k * kPanel + j] = j < width ? column[k * b.row_stride] : 0.0f;
+    }
   }
 }
 
@@ -85,20 +95,20 @@ inline StridedMatrix At(StridedMatrix a, size_t i, size_t k) {
 
 }  // namespace
 
-void GemmKernel(size_t rows, size_t columns, size_t depth, StridedMatrix a, const float* b,
-                float* c, bool accumulate) {
+void GemmKernel(size_t rows, size_t columns, size_t depth, StridedMatrix a, StridedMatrix b,
+                float* c, size_t c_stride, bool accumulate) {
   alignas(64) float packed[kDepthBlock * kPanel];
   for (size_t j = 0; j < columns; j += kPanel) {
     const size_t width = columns - j < kPanel ? columns - j : kPanel;
     for (size_t k = 0; k < depth; k += kDepthBlock) {
       const size_t run = depth - k < kDepthBlock ? depth - k : kDepthBlock;
       const bool go_on = accumulate || k > 0;
-      Pack(b + k * columns + j, columns, run, width, packed);
+      Pack(At(b, k, j), run, width, packed);
       size_t i = 0;
       for (; i + kRows <= rows; i += kRows) {
-        Block<kRows>(run, At(a, i, k), packed, c + i * columns + j, columns, width, go_on);
+        Block<kRows>(run, At(a, i, k), packed, c + i * c_stride + j, c_stride, width, go_on);
       }
-      LastRows<kRows - 1>(rows - i, run, At(a, i, k), packed, c + i * columns + j, columns, width,
+      LastRows<kRows - 1>(rows - i, run, At(a, i, k), packed, c + i * c_stride + j, c_stride, width,
                           go_on);
     }
   }

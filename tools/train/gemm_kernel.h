@@ -15,10 +15,10 @@ struct StridedMatrix {
 };
 
 // Gemm (gemm.h) of one level, for depth > 0.
-#define RZ_DECLARE_GEMM_KERNEL(level)                                                         \
-  namespace level {                                                                           \
-  void GemmKernel(size_t rows, size_t columns, size_t depth, StridedMatrix a, const float* b, \
-                  float* c, bool accumulate);                                                 \
+#define RZ_DECLARE_GEMM_KERNEL(level)                                                          \
+  namespace level {                                                                            \
+  void GemmKernel(size_t rows, size_t columns, size_t depth, StridedMatrix a, StridedMatrix b, \
+                  float* c, size_t c_stride, bool accumulate);                                 \
   }
 RZ_DECLARE_GEMM_KERNEL(simd_portable)
 RZ_DECLARE_GEMM_KERNEL(simd_avx2)

@@ -25,32 +25,37 @@ std::vector<float> RandomFloats(size_t count, uint64_t stream) {
 }
 
 // The definition: one sum an element, in order of k.
-void Oracle(Sizes sizes, StridedMatrix a, const float* b, float* c, bool accumulate) {
+void Oracle(Sizes sizes, StridedMatrix a, StridedMatrix b, float* c, size_t c_stride,
+            bool accumulate) {
   const auto [rows, columns, depth] = sizes;
   for (size_t i = 0; i < rows; ++i) {
     for (size_t j = 0; j < columns; ++j) {
-      float sum = accumulate ? c[i * columns + j] : 0.0f;
+      float sum = accumulate ? c[i * c_stride + j] : 0.0f;
       for (size_t k = 0; k < depth; ++k) {
-        sum += a.data[i * a.row_stride + k * a.column_stride] * b[k * columns + j];
+        sum += a.data[i * a.row_stride + k * a.column_stride] *
+               b.data[k * b.row_stride + j * b.column_stride];
       }
-      c[i * columns + j] = sum;
+      c[i * c_stride + j] = sum;
     }
   }
 }
 
 class GemmTest : public ::testing::TestWithParam<std::tuple<SimdLevel, Sizes>> {
  protected:
-  void ExpectOracleBits(bool transposed, bool accumulate) {
+  void ExpectOracleBits(bool transposed, bool b_transposed, size_t gap, bool accumulate) {
     const auto [level, sizes] = GetParam();
     const auto [rows, columns, depth] = sizes;
     const std::vector<float> a = RandomFloats(rows * depth, 1);
     const std::vector<float> b = RandomFloats(depth * columns, 2);
-    std::vector<float> c = RandomFloats(rows * columns + 1, 3);
+    const size_t c_stride = columns + gap;
+    std::vector<float> c = RandomFloats(rows * c_stride + 1, 3);
     std::vector<float> expected = c;
     const StridedMatrix view =
         transposed ? StridedMatrix{a.data(), 1, rows} : StridedMatrix{a.data(), depth, 1};
-    Gemm(level, rows, columns, depth, view, b.data(), c.data(), accumulate);
-    Oracle(sizes, view, b.data(), expected.data(), accumulate);
+    const StridedMatrix b_view =
+        b_transposed ? StridedMatrix{b.data(), 1, depth} : StridedMatrix{b.data(), columns, 1};
+    Gemm(level, rows, columns, depth, view, b_view, c.data(), c_stride, accumulate);
+    Oracle(sizes, view, b_view, expected.data(), c_stride, accumulate);
     EXPECT_EQ(std::memcmp(c.data(), expected.data(), c.size() * sizeof(float)), 0);
   }
 };
@@ -59,7 +64,8 @@ TEST_P(GemmTest, HasTheBitsOfTheTripleLoop) {
   for (const bool transposed : {false, true}) {
     for (const bool accumulate : {false, true}) {
       SCOPED_TRACE(::testing::Message() << transposed << accumulate);
-      ExpectOracleBits(transposed, accumulate);
+      ExpectOracleBits(transposed, false, 0, accumulate);
+      ExpectOracleBits(transposed, true, 3, accumulate);
     }
   }
 }
@@ -85,7 +91,8 @@ TEST(GemmLevelTest, ChosenLevel_GivesTheSameBits) {
   std::vector<float> chosen(9 * 40);
   std::vector<float> portable(9 * 40);
   Gemm(9, 40, 300, {a.data(), 300, 1}, b.data(), chosen.data(), false);
-  Gemm(SimdLevel::kPortable, 9, 40, 300, {a.data(), 300, 1}, b.data(), portable.data(), false);
+  Gemm(SimdLevel::kPortable, 9, 40, 300, {a.data(), 300, 1}, {b.data(), 40, 1}, portable.data(), 40,
+       false);
   EXPECT_EQ(chosen, portable);
 }
 

@@ -20,6 +20,15 @@ inline constexpr int64_t kMaxModelWidth = 65536;
 // Parameters of a model: 2^30 of them are 16 GiB of model states without sharding.
 inline constexpr int64_t kMaxModelParameters = int64_t{1} << 30;
 
+// A transformer's shape. Symbols are bytes or stand for some.
+inline constexpr int64_t kMaxTransformerLayers = 256;
+inline constexpr int64_t kMaxTransformerWidth = 16384;
+inline constexpr int64_t kMaxTransformerContext = 4096;
+inline constexpr int64_t kMaxVocabulary = 256;
+
+// A text to train on. The King James Bible: 4,298,239 bytes.
+inline constexpr size_t kMaxTextBytes = size_t{1} << 30;
+
 inline constexpr int64_t kMaxGlobalBatch = 1 << 20;
 inline constexpr int64_t kMaxSteps = int64_t{1} << 40;
 inline constexpr int64_t kMaxEpochs = 1 << 20;

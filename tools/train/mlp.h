@@ -36,6 +36,9 @@ class Mlp : public Model {
   // A sample is `inputs` bytes, from 0 for 0 to 255 for 1, and one label below classes.
   absl::StatusOr<BatchResult> Forward(const Batch& batch, Pass pass, UnitStore* store) override;
   absl::Status Backward(float scale, UnitStore* store) override;
+  absl::Span<const float> scores() const override {
+    return output_.back().as<float>().first(batch_ * outputs_of(shape_.layer_count() - 1));
+  }
 
  private:
   Mlp(const MlpShape& shape, int64_t max_batch);

@@ -5,11 +5,13 @@
 #include "absl/strings/str_cat.h"
 #include "gmock/gmock.h"
 #include "runtime/base/status_matchers.h"
+#include "tools/train/model_testing.h"
 #include "tools/train/random_stream.h"
 
 namespace rz {
 namespace {
 
+using ::rz::testing::WholeModel;
 using ::testing::Each;
 using ::testing::ElementsAre;
 
@@ -31,84 +33,19 @@ Samples RandomBatch(const MlpShape& shape, size_t size) {
   return batch;
 }
 
-// A model with all its parameters and the gradients of its last backward pass. Checks the order in
-// which the layers are used.
-class WholeMlp : private UnitStore {
- public:
-  static std::unique_ptr<WholeMlp> Make(const std::string& text, int64_t max_batch) {
-    const absl::StatusOr<MlpShape> shape = ParseMlpShape(text);
-    if (!shape.ok()) return nullptr;
-    absl::StatusOr<std::unique_ptr<Mlp>> mlp = Mlp::Create(*shape, max_batch);
-    if (!mlp.ok()) return nullptr;
-    std::unique_ptr<WholeMlp> whole(new WholeMlp(*std::move(mlp)));
-    for (size_t i = 0; i < shape->Parameters().size(); ++i) {
-      const auto count = static_cast<size_t>(shape->Parameters()[i].element_count);
-      whole->parameters_.emplace_back(count);
-      whole->gradients_.emplace_back(count, NAN);
-      InitialParameter(*shape, i, 3, whole->parameter(i));
-      // Biases away from 0, so that their gradients matter.
-      if (i % 2 == 1) {
-        for (float& x : whole->parameter(i)) x = 0.05f * static_cast<float>(i);
-      }
-    }
-    return whole;
+// Biases away from 0, so that their gradients matter.
+std::unique_ptr<WholeModel> MakeMlp(const MlpShape& shape, int64_t max_batch) {
+  absl::StatusOr<std::unique_ptr<Mlp>> mlp = Mlp::Create(shape, max_batch);
+  if (!mlp.ok()) return nullptr;
+  auto whole = std::make_unique<WholeModel>(*std::move(mlp), 3);
+  for (size_t i = 1; i < whole->parameter_count(); i += 2) {
+    for (float& x : whole->parameter(i)) x = 0.05f * static_cast<float>(i);
   }
-
-  const MlpShape& shape() const { return mlp_->shape(); }
-  absl::Span<float> parameter(size_t index) { return absl::MakeSpan(parameters_[index]); }
-  absl::Span<const float> gradient(size_t index) const { return gradients_[index]; }
-
-  BatchResult Forward(absl::Span<const uint8_t> pixels, absl::Span<const uint8_t> labels) {
-    used_.clear();
-    const absl::StatusOr<BatchResult> result =
-        mlp_->Forward({pixels, labels}, Pass::kForward, this);
-    EXPECT_OK(result.status());
-    return result.value_or(BatchResult());
-  }
-  void Backward(float scale) {
-    used_.clear();
-    EXPECT_OK(mlp_->Backward(scale, this));
-  }
-  // Layers as they were done with in the last pass.
-  const std::vector<size_t>& used() const { return used_; }
-
- private:
-  explicit WholeMlp(std::unique_ptr<Mlp> mlp) : mlp_(std::move(mlp)) {}
-
-  absl::Status Load(size_t layer, Pass, absl::Span<float> parameters) override {
-    EXPECT_FALSE(loaded_);
-    loaded_ = true;
-    const std::vector<float>& weight = parameters_[2 * layer];
-    const std::vector<float>& bias = parameters_[2 * layer + 1];
-    EXPECT_EQ(parameters.size(), weight.size() + bias.size());
-    std::copy(bias.begin(), bias.end(),
-              std::copy(weight.begin(), weight.end(), parameters.begin()));
-    return absl::OkStatus();
-  }
-  absl::Status Take(size_t layer, absl::Span<const float> gradients) override {
-    EXPECT_TRUE(loaded_);
-    const auto bias = gradients.begin() + static_cast<ptrdiff_t>(parameters_[2 * layer].size());
-    gradients_[2 * layer].assign(gradients.begin(), bias);
-    gradients_[2 * layer + 1].assign(bias, gradients.end());
-    return absl::OkStatus();
-  }
-  absl::Status Done(size_t layer, Pass) override {
-    EXPECT_TRUE(loaded_);
-    loaded_ = false;
-    used_.push_back(layer);
-    return absl::OkStatus();
-  }
-
-  std::unique_ptr<Mlp> mlp_;
-  std::vector<std::vector<float>> parameters_;
-  std::vector<std::vector<float>> gradients_;
-  std::vector<size_t> used_;
-  bool loaded_ = false;
-};
+  return whole;
+}
 
 // The same mathematics in double precision, without any care for speed.
-double LossInDouble(WholeMlp& mlp, const Samples& batch) {
-  const MlpShape& shape = mlp.shape();
+double LossInDouble(const MlpShape& shape, WholeModel& mlp, const Samples& batch) {
   double loss = 0;
   for (size_t s = 0; s < batch.labels.size(); ++s) {
     const size_t inputs = static_cast<size_t>(shape.inputs());
@@ -136,31 +73,33 @@ double LossInDouble(WholeMlp& mlp, const Samples& batch) {
 
 TEST(MlpTest, Forward_AgreesWithDoublePrecision) {
   for (const char* text : {"5-3", "17-9-4", "33-12-8-5-3"}) {
-    const std::unique_ptr<WholeMlp> mlp = WholeMlp::Make(text, 10);
+    ASSERT_OK_AND_ASSIGN(const MlpShape shape, ParseMlpShape(text));
+    const std::unique_ptr<WholeModel> mlp = MakeMlp(shape, 10);
     ASSERT_NE(mlp, nullptr);
-    const Samples batch = RandomBatch(mlp->shape(), 10);
-    const BatchResult result = mlp->Forward(batch.pixels, batch.labels);
-    EXPECT_NEAR(result.loss_sum, LossInDouble(*mlp, batch), 1e-5) << text;
+    const Samples batch = RandomBatch(shape, 10);
+    const BatchResult result = mlp->Forward({batch.pixels, batch.labels});
+    EXPECT_NEAR(result.loss_sum, LossInDouble(shape, *mlp, batch), 1e-5) << text;
   }
 }
 
 TEST(MlpTest, Backward_AgreesWithFiniteDifferences) {
   for (const char* text : {"5-3", "7-6-4", "9-8-7-5-3"}) {
-    const std::unique_ptr<WholeMlp> mlp = WholeMlp::Make(text, 6);
+    ASSERT_OK_AND_ASSIGN(const MlpShape shape, ParseMlpShape(text));
+    const std::unique_ptr<WholeModel> mlp = MakeMlp(shape, 6);
     ASSERT_NE(mlp, nullptr);
-    const Samples batch = RandomBatch(mlp->shape(), 6);
-    mlp->Forward(batch.pixels, batch.labels);
+    const Samples batch = RandomBatch(shape, 6);
+    mlp->Forward({batch.pixels, batch.labels});
     mlp->Backward(0.5f);
-    for (size_t p = 0; p < mlp->shape().Parameters().size(); ++p) {
+    for (size_t p = 0; p < mlp->parameter_count(); ++p) {
       for (size_t i = 0; i < mlp->parameter(p).size(); ++i) {
         float& x = mlp->parameter(p)[i];
         const float at = x;
         constexpr float kStep = 0x1p-10f;
         x = at + kStep;
         const double above_x = double{x};
-        const double above = LossInDouble(*mlp, batch);
+        const double above = LossInDouble(shape, *mlp, batch);
         x = at - kStep;
-        const double slope = (above - LossInDouble(*mlp, batch)) / (above_x - double{x});
+        const double slope = (above - LossInDouble(shape, *mlp, batch)) / (above_x - double{x});
         x = at;
         ASSERT_NEAR(mlp->gradient(p)[i], 0.5 * slope, 2e-4)
             << text << " parameter " << p << " element " << i;
@@ -170,22 +109,24 @@ TEST(MlpTest, Backward_AgreesWithFiniteDifferences) {
 }
 
 TEST(MlpTest, Layers_AreUsedOneAfterTheOtherAndBackInBackward) {
-  const std::unique_ptr<WholeMlp> mlp = WholeMlp::Make("7-6-5-4", 6);
+  ASSERT_OK_AND_ASSIGN(const MlpShape shape, ParseMlpShape("7-6-5-4"));
+  const std::unique_ptr<WholeModel> mlp = MakeMlp(shape, 6);
   ASSERT_NE(mlp, nullptr);
-  const Samples batch = RandomBatch(mlp->shape(), 6);
-  mlp->Forward(batch.pixels, batch.labels);
+  const Samples batch = RandomBatch(shape, 6);
+  mlp->Forward({batch.pixels, batch.labels});
   EXPECT_THAT(mlp->used(), ElementsAre(0, 1, 2));
   mlp->Backward(1);
   EXPECT_THAT(mlp->used(), ElementsAre(2, 1, 0));
 }
 
 TEST(MlpTest, EmptyBatch_LossAndGradientsAreZero) {
-  const std::unique_ptr<WholeMlp> mlp = WholeMlp::Make("7-6-4", 6);
+  ASSERT_OK_AND_ASSIGN(const MlpShape shape, ParseMlpShape("7-6-4"));
+  const std::unique_ptr<WholeModel> mlp = MakeMlp(shape, 6);
   ASSERT_NE(mlp, nullptr);
-  const Samples batch = RandomBatch(mlp->shape(), 6);
-  mlp->Forward(batch.pixels, batch.labels);
+  const Samples batch = RandomBatch(shape, 6);
+  mlp->Forward({batch.pixels, batch.labels});
   mlp->Backward(1);
-  const BatchResult result = mlp->Forward({}, {});
+  const BatchResult result = mlp->Forward({});
   mlp->Backward(1);
   EXPECT_EQ(result.loss_sum, 0);
   EXPECT_EQ(result.correct, 0);
@@ -194,19 +135,20 @@ TEST(MlpTest, EmptyBatch_LossAndGradientsAreZero) {
 
 // The gradient of a batch is the sum of its samples' gradients: what lets ranks share a batch.
 TEST(MlpTest, PartsOfABatch_AddUpToTheWhole) {
-  const std::unique_ptr<WholeMlp> mlp = WholeMlp::Make("20-16-4", 9);
+  ASSERT_OK_AND_ASSIGN(const MlpShape shape, ParseMlpShape("20-16-4"));
+  const std::unique_ptr<WholeModel> mlp = MakeMlp(shape, 9);
   ASSERT_NE(mlp, nullptr);
-  const Samples batch = RandomBatch(mlp->shape(), 9);
+  const Samples batch = RandomBatch(shape, 9);
   const absl::Span<const uint8_t> pixels = batch.pixels;
   const absl::Span<const uint8_t> labels = batch.labels;
-  const BatchResult whole = mlp->Forward(pixels, labels);
+  const BatchResult whole = mlp->Forward({pixels, labels});
   mlp->Backward(1);
   const std::vector<float> expected(mlp->gradient(0).begin(), mlp->gradient(0).end());
 
-  const BatchResult first = mlp->Forward(pixels.subspan(0, 4 * 20), labels.subspan(0, 4));
+  const BatchResult first = mlp->Forward({pixels.first(4 * 20), labels.first(4)});
   mlp->Backward(1);
   std::vector<float> sum(mlp->gradient(0).begin(), mlp->gradient(0).end());
-  const BatchResult second = mlp->Forward(pixels.subspan(4 * 20), labels.subspan(4));
+  const BatchResult second = mlp->Forward({pixels.subspan(4 * 20), labels.subspan(4)});
   mlp->Backward(1);
   for (size_t i = 0; i < sum.size(); ++i) {
     ASSERT_NEAR(sum[i] + mlp->gradient(0)[i], expected[i], 1e-6);
@@ -216,14 +158,15 @@ TEST(MlpTest, PartsOfABatch_AddUpToTheWhole) {
 }
 
 TEST(MlpTest, LargeScores_StayFinite) {
-  const std::unique_ptr<WholeMlp> mlp = WholeMlp::Make("2-3", 1);
+  ASSERT_OK_AND_ASSIGN(const MlpShape shape, ParseMlpShape("2-3"));
+  const std::unique_ptr<WholeModel> mlp = MakeMlp(shape, 1);
   ASSERT_NE(mlp, nullptr);
   for (float& x : mlp->parameter(0)) x = 0;
   mlp->parameter(1)[0] = 1e6f;
   mlp->parameter(1)[1] = -1e6f;
   const std::vector<uint8_t> pixels = {255, 255};
   const std::vector<uint8_t> label = {1};
-  const BatchResult result = mlp->Forward(pixels, label);
+  const BatchResult result = mlp->Forward({pixels, label});
   mlp->Backward(1);
   EXPECT_DOUBLE_EQ(result.loss_sum, 2e6);
   EXPECT_EQ(result.correct, 0);

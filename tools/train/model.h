@@ -74,6 +74,9 @@ class Model {
   // Zeros after an empty batch.
   virtual absl::Status Backward(float scale, UnitStore* store) = 0;
 
+  // Of the last Forward, [labels, classes]: the larger, the likelier.
+  virtual absl::Span<const float> scores() const = 0;
+
   size_t unit_count() const { return parameters().back().unit + 1; }
   int64_t ParameterCount() const {
     int64_t count = 0;
