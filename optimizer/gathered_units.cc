@@ -10,12 +10,13 @@ namespace rz {
 
 GatheredUnits::GatheredUnits(Communicator* communicator, const FlatLayout* layout,
                              const Partition* partition, const ZeroConfig* config,
-                             const ModelState* state)
+                             const ModelState* state, StepTimeline* timeline)
     : communicator_(communicator),
       layout_(layout),
       partition_(partition),
       config_(config),
       state_(state),
+      timeline_(timeline),
       sharded_(config->stage == ZeroStage::kThree),
       units_(layout->unit_count()) {}
 
@@ -46,6 +47,7 @@ absl::Status GatheredUnits::Start(size_t unit) {
   if (!sharded_ || units_[unit].persistent || units_[unit].state != State::kReleased) {
     return absl::OkStatus();
   }
+  const StepSection moving(timeline_, StepPart::kCommunication);
   const Range flat = layout_->unit(unit).flat;
   RZ_ASSIGN_OR_RETURN(const size_t buffer, TakeBuffer(unit));
   RZ_ASSIGN_OR_RETURN(units_[unit].operation,
@@ -53,6 +55,7 @@ absl::Status GatheredUnits::Start(size_t unit) {
                           state_->ParameterAt(flat.offset / partition_->world(), config_->dtype),
                           pool_[buffer].buffer.data(), flat.count, config_->dtype,
                           {.tile_chunk = partition_->tile_chunk()}));
+  timeline_->CollectiveBegan();
   pool_[buffer].taken = true;
   units_[unit].buffer = buffer;
   units_[unit].state = State::kGathering;
@@ -111,9 +114,12 @@ absl::Status GatheredUnits::TooManyLive(size_t unit) const {
 absl::Status GatheredUnits::Poll() {
   if (!sharded_) return absl::OkStatus();
   for (Unit& unit : units_) {
-    if (!unit.operation || !unit.operation->Poll()) continue;
+    if (!unit.operation) continue;
+    const StepSection moving(timeline_, StepPart::kCommunication);
+    if (!unit.operation->Poll()) continue;
     RZ_RETURN_IF_ERROR(unit.operation->status());
     unit.operation.reset();
+    timeline_->CollectiveEnded();
     unit.state = State::kWhole;
   }
   return absl::OkStatus();

@@ -31,6 +31,7 @@
 #include "optimizer/layout/flat_layout.h"
 #include "optimizer/layout/partition.h"
 #include "optimizer/model_state.h"
+#include "optimizer/step_timeline.h"
 #include "optimizer/zero_config.h"
 #include "runtime/memory/memory.h"
 
@@ -43,7 +44,7 @@ class GatheredUnits {
  public:
   // All arguments outlive it. `state` is filled in before the first gather.
   GatheredUnits(Communicator* communicator, const FlatLayout* layout, const Partition* partition,
-                const ZeroConfig* config, const ModelState* state);
+                const ZeroConfig* config, const ModelState* state, StepTimeline* timeline);
 
   // Buffers of the units that are always whole.
   //   ResourceExhausted  no memory
@@ -120,6 +121,7 @@ class GatheredUnits {
   const Partition* partition_;
   const ZeroConfig* config_;
   const ModelState* state_;
+  StepTimeline* timeline_;
   const bool sharded_;
   std::vector<Unit> units_;
   std::vector<Pooled> pool_;

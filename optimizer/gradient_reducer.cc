@@ -15,13 +15,15 @@ namespace rz {
 
 GradientReducer::GradientReducer(Communicator* communicator, const FlatLayout* layout,
                                  const Partition* partition, const ZeroConfig* config,
-                                 const ModelState* state, StagePolicy* policy)
+                                 const ModelState* state, StagePolicy* policy,
+                                 StepTimeline* timeline)
     : communicator_(communicator),
       layout_(layout),
       partition_(partition),
       config_(config),
       state_(state),
       policy_(policy),
+      timeline_(timeline),
       buffers_(layout, partition, config, state),
       parameters_of_(static_cast<size_t>(partition->bucket_count())),
       unit_of_(parameters_of_.size()),
@@ -117,13 +119,18 @@ bool GradientReducer::Advance() {
 
 bool GradientReducer::CompleteNext() {
   if (completed_ == started_) return false;
+  const StepSection moving(timeline_, StepPart::kCommunication);
   std::optional<Operation>& operation = operations_[static_cast<size_t>(completed_)];
   if (!operation->Poll()) return false;
   if (!operation->status().ok()) return Fail(operation->status());
   operation.reset();
+  timeline_->CollectiveEnded();
   const Bucket bucket = partition_->bucket(completed_);
   buffers_.Close(bucket);
-  if (AccumulatesShards(*config_)) policy_->Accumulate(bucket, micro_step_ == 0);
+  if (AccumulatesShards(*config_)) {
+    const StepSection computing(timeline_, StepPart::kOptimizer);
+    policy_->Accumulate(bucket, micro_step_ == 0);
+  }
   ++completed_;
   return true;
 }
@@ -134,11 +141,13 @@ bool GradientReducer::StartNext() {
   }
   const Bucket bucket = partition_->bucket(started_);
   if (!MayStart(bucket)) return false;
+  const StepSection moving(timeline_, StepPart::kCommunication);
   const absl::StatusOr<std::byte*> gradients = buffers_.ToReduce(bucket);
   if (!gradients.ok()) return Fail(gradients.status());
   absl::StatusOr<Operation> operation = policy_->StartReduce(bucket, *gradients);
   if (!operation.ok()) return Fail(operation.status());
   operations_[static_cast<size_t>(started_++)] = *std::move(operation);
+  timeline_->CollectiveBegan();
   return true;
 }
 

@@ -34,6 +34,7 @@
 #include "optimizer/layout/partition.h"
 #include "optimizer/model_state.h"
 #include "optimizer/stage_policy.h"
+#include "optimizer/step_timeline.h"
 #include "optimizer/zero_config.h"
 
 namespace rz {
@@ -44,7 +45,8 @@ class GradientReducer {
 
   // All arguments outlive it.
   GradientReducer(Communicator* communicator, const FlatLayout* layout, const Partition* partition,
-                  const ZeroConfig* config, const ModelState* state, StagePolicy* policy);
+                  const ZeroConfig* config, const ModelState* state, StagePolicy* policy,
+                  StepTimeline* timeline);
 
   //   ResourceExhausted  no memory for bucket buffers
   absl::Status Allocate() { return buffers_.Allocate(); }
@@ -133,6 +135,7 @@ class GradientReducer {
   const ZeroConfig* config_;
   const ModelState* state_;
   StagePolicy* policy_;
+  StepTimeline* timeline_;
   BucketBuffers buffers_;
   std::vector<int32_t> parameters_of_;  // by bucket: how many have elements in it
   std::vector<size_t> unit_of_;         // by bucket

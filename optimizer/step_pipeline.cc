@@ -46,13 +46,14 @@ absl::Status TooManySkips(int64_t skipped, const StepReport& report) {
 
 StepPipeline::StepPipeline(Communicator* communicator, const FlatLayout* layout,
                            const Partition* partition, const ZeroConfig* config,
-                           StagePolicy* policy, GradientReducer* reducer)
+                           StagePolicy* policy, GradientReducer* reducer, StepTimeline* timeline)
     : communicator_(communicator),
       layout_(layout),
       partition_(partition),
       config_(config),
       policy_(policy),
       reducer_(reducer),
+      timeline_(timeline),
       plan_hash_(PlanHash(*layout, *partition, *config)),
       scaler_(config->loss_scale),
       result_(absl::FailedPreconditionError("no step has been taken yet")),
@@ -67,6 +68,7 @@ void StepPipeline::Reset() {
 
 void StepPipeline::BeginWire() {
   if (!payload_before_) payload_before_ = communicator_->wire_counters().payload();
+  timeline_->Begin();
 }
 
 void StepPipeline::Start(int64_t steps_taken, double learning_rate) {
@@ -78,8 +80,9 @@ void StepPipeline::Start(int64_t steps_taken, double learning_rate) {
   vote_.step = steps_taken;
   vote_.learning_rate = learning_rate;
   vote_.loss_scale = scaler_.scale();
-  begin_ = config_->clock->Now();
   BeginWire();
+  // From here to the end the thread waits for collectives wherever it does not compute.
+  timeline_->Enter(StepPart::kCommunication);
   reducer_->CloseAll(/*last=*/true);
 }
 
@@ -125,7 +128,7 @@ bool StepPipeline::AdvanceReduce() {
 }
 
 void StepPipeline::Inspect(const Bucket& bucket) {
-  const absl::Duration begin = config_->clock->Now();
+  const StepSection computing(timeline_, StepPart::kOptimizer);
   const Rank self = communicator_->rank();
   for (int64_t tile = bucket.first_tile; tile < bucket.first_tile + bucket.tile_count; ++tile) {
     const Range chunk = partition_->Chunk(tile, self);
@@ -137,7 +140,6 @@ void StepPipeline::Inspect(const Bucket& bucket) {
     if (!std::isfinite(squares)) TakeNonFinite(tile);
     vote_.sum_of_squares += squares;
   }
-  report_.optimizer += config_->clock->Now() - begin;
 }
 
 void StepPipeline::TakeNonFinite(int64_t tile) {
@@ -156,6 +158,7 @@ bool StepPipeline::StartControl() {
       &vote_, votes_.data(), kVoteWords * partition_->world(), DType::kInt64);
   if (!operation.ok()) return Fail(operation.status());
   control_ = *std::move(operation);
+  timeline_->CollectiveBegan();
   phase_ = Phase::kControl;
   return true;
 }
@@ -164,6 +167,7 @@ bool StepPipeline::AdvanceControl() {
   if (!control_->Poll()) return false;
   if (!control_->status().ok()) return Fail(control_->status());
   control_.reset();
+  timeline_->CollectiveEnded();
   report_.control_bytes = communicator_->wire_counters().payload() - payload_before_control_;
   const absl::StatusOr<StepDecision> decision = Decide(votes_);
   if (!decision.ok()) return Fail(decision.status());
@@ -212,11 +216,10 @@ void StepPipeline::SetStep() {
 bool StepPipeline::AdvanceUpdate() {
   if (started_ < partition_->bucket_count() && RoomInFlight()) {
     const Bucket bucket = partition_->bucket(started_);
-    const absl::Duration begin = config_->clock->Now();
-    policy_->Update(bucket, step_);
-    report_.optimizer += config_->clock->Now() - begin;
+    UpdateOwned(bucket);
     absl::StatusOr<std::optional<Operation>> operation = policy_->StartGather(bucket);
     if (!operation.ok()) return Fail(operation.status());
+    if (operation->has_value()) timeline_->CollectiveBegan();
     operations_[static_cast<size_t>(started_++)] = *std::move(operation);
     return true;
   }
@@ -224,13 +227,19 @@ bool StepPipeline::AdvanceUpdate() {
   std::optional<Operation>& operation = operations_[static_cast<size_t>(completed_)];
   if (operation && !operation->Poll()) return false;
   if (operation && !operation->status().ok()) return Fail(operation->status());
+  if (operation) timeline_->CollectiveEnded();
   operation.reset();
   ++completed_;
   return true;
 }
 
+void StepPipeline::UpdateOwned(const Bucket& bucket) {
+  const StepSection computing(timeline_, StepPart::kOptimizer);
+  policy_->Update(bucket, step_);
+}
+
 bool StepPipeline::Finish() {
-  report_.communication = config_->clock->Now() - begin_ - report_.optimizer;
+  report_.times = timeline_->End();
   report_.payload_bytes =
       communicator_->wire_counters().payload() - *payload_before_ - report_.control_bytes;
   payload_before_.reset();

@@ -11,7 +11,6 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "absl/time/time.h"
 #include "collectives/communicator.h"
 #include "optimizer/gradient_reducer.h"
 #include "optimizer/kernels/optimizer_config.h"
@@ -21,6 +20,7 @@
 #include "optimizer/stage_policy.h"
 #include "optimizer/step_control.h"
 #include "optimizer/step_report.h"
+#include "optimizer/step_timeline.h"
 #include "optimizer/zero_config.h"
 
 namespace rz {
@@ -29,7 +29,8 @@ class StepPipeline {
  public:
   // All arguments outlive the pipeline.
   StepPipeline(Communicator* communicator, const FlatLayout* layout, const Partition* partition,
-               const ZeroConfig* config, StagePolicy* policy, GradientReducer* reducer);
+               const ZeroConfig* config, StagePolicy* policy, GradientReducer* reducer,
+               StepTimeline* timeline);
 
   // The loss scale as at the start, and no step skipped. Requires that no step is under way.
   void Reset();
@@ -37,7 +38,8 @@ class StepPipeline {
   // What the losses of the next step are to be multiplied by.
   double loss_scale() const { return scaler_.scale(); }
 
-  // What is sent from here on is of the next step, unless that has begun already.
+  // What is sent from here on, and the time that passes, is of the next step, unless that has begun
+  // already.
   void BeginWire();
   bool has_wire() const { return payload_before_.has_value(); }
 
@@ -72,6 +74,9 @@ class StepPipeline {
 
   void SetStep();
 
+  // The optimizer on what this rank owns of the bucket.
+  void UpdateOwned(const Bucket& bucket);
+
   // Ends a step whose gradients are not finite.
   bool Skip(const StepDecision& decision);
 
@@ -88,6 +93,7 @@ class StepPipeline {
   const ZeroConfig* config_;
   StagePolicy* policy_;
   GradientReducer* reducer_;
+  StepTimeline* timeline_;
   uint64_t plan_hash_;
   LossScaler scaler_;
   int64_t skipped_in_a_row_ = 0;
@@ -107,7 +113,6 @@ class StepPipeline {
   std::optional<Operation> control_;
   StepConstants step_;
 
-  absl::Duration begin_;
   std::optional<int64_t> payload_before_;
   int64_t payload_before_control_ = 0;
 };

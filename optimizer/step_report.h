@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <string>
 
-#include "absl/time/time.h"
+#include "optimizer/step_timeline.h"
 
 namespace rz {
 
@@ -34,10 +34,9 @@ struct StepReport {
   double learning_rate = 0;
   double loss_scale = 1;
 
-  // Of the step's wall time: computing (norm, optimizer), and all else, which is waiting for
-  // collectives.
-  absl::Duration optimizer;
-  absl::Duration communication;
+  // Where this rank's wall time went, from the step's first call (of a gather, a gradient or the
+  // step itself), or from StepTimeline::Begin where that came before.
+  StepTimes times;
 
   // Payload this rank sent in this step: of gradients and parameters, and of the control message.
   int64_t payload_bytes = 0;

@@ -11,6 +11,7 @@
 #include "optimizer/parameter_broadcast.h"
 #include "optimizer/stage_policy.h"
 #include "optimizer/step_pipeline.h"
+#include "optimizer/step_timeline.h"
 #include "runtime/base/log.h"
 #include "runtime/base/status_macros.h"
 
@@ -34,7 +35,8 @@ class ZeroOptimizer::Impl {
         layout_(std::move(layout)),
         partition_(std::move(partition)),
         state_(std::move(state)),
-        units_(communicator, &layout_, &partition_, &config_, &state_),
+        timeline_(config.clock),
+        units_(communicator, &layout_, &partition_, &config_, &state_, &timeline_),
         policy_(MakeStagePolicy(
             config.stage,
             {.communicator = communicator,
@@ -46,8 +48,9 @@ class ZeroOptimizer::Impl {
              .accumulates_shard = AccumulatesShards(config),
              .kernel = kernel})),
         broadcast_(communicator, &layout_, &partition_, &config_, policy_.get()),
-        reducer_(communicator, &layout_, &partition_, &config_, &state_, policy_.get()),
-        pipeline_(communicator, &layout_, &partition_, &config_, policy_.get(), &reducer_) {}
+        reducer_(communicator, &layout_, &partition_, &config_, &state_, policy_.get(), &timeline_),
+        pipeline_(communicator, &layout_, &partition_, &config_, policy_.get(), &reducer_,
+                  &timeline_) {}
 
   absl::Status Allocate() {
     RZ_RETURN_IF_ERROR(units_.AllocatePersistent());
@@ -121,6 +124,8 @@ class ZeroOptimizer::Impl {
 
   absl::Status Gather(size_t unit, Pass pass) {
     RZ_RETURN_IF_ERROR(StartGather(unit, pass));
+    if (units_.IsWhole(unit)) return communicator_->status();
+    const StepSection waiting(&timeline_, StepPart::kCommunication);
     while (!units_.IsWhole(unit)) {
       MoveReductions();
       RZ_RETURN_IF_ERROR(units_.Poll());
@@ -163,8 +168,10 @@ class ZeroOptimizer::Impl {
       Operation* operation = broadcast_.running()  ? broadcast_.awaited()
                              : pipeline_.running() ? pipeline_.awaited()
                                                    : reducer_.awaited();
+      if (operation == nullptr) continue;
+      const StepSection waiting(&timeline_, StepPart::kCommunication);
       // Its status is seen by the next Poll.
-      if (operation != nullptr) (void)operation->Wait();
+      (void)operation->Wait();
     }
   }
 
@@ -212,6 +219,7 @@ class ZeroOptimizer::Impl {
   const GradientReducer& reducer() const { return reducer_; }
   const ParameterBroadcast& broadcast() const { return broadcast_; }
   const StepPipeline& pipeline() const { return pipeline_; }
+  StepTimeline* timeline() { return &timeline_; }
   int64_t steps_taken() const { return steps_taken_; }
   double learning_rate() const {
     return LearningRate(config_.schedule, config_.optimizer.learning_rate, steps_taken_);
@@ -247,6 +255,7 @@ class ZeroOptimizer::Impl {
   FlatLayout layout_;
   Partition partition_;
   ModelState state_;
+  StepTimeline timeline_;
   GatheredUnits units_;
   std::unique_ptr<StagePolicy> policy_;
   ParameterBroadcast broadcast_;
@@ -357,6 +366,7 @@ const Partition& ZeroOptimizer::partition() const { return impl_->partition(); }
 const ZeroConfig& ZeroOptimizer::config() const { return impl_->config(); }
 int64_t ZeroOptimizer::steps_taken() const { return impl_->steps_taken(); }
 double ZeroOptimizer::learning_rate() const { return impl_->learning_rate(); }
+StepTimeline* ZeroOptimizer::timeline() { return impl_->timeline(); }
 double ZeroOptimizer::loss_scale() const { return impl_->pipeline().loss_scale(); }
 
 void ZeroOptimizer::ZeroGradients() { FillZero(impl_->state().gradients.bytes()); }

@@ -57,6 +57,7 @@
 #include "optimizer/layout/partition.h"
 #include "optimizer/memory_report.h"
 #include "optimizer/step_report.h"
+#include "optimizer/step_timeline.h"
 #include "optimizer/wire_plan.h"
 #include "optimizer/zero_config.h"
 
@@ -122,6 +123,10 @@ class ZeroOptimizer {
 
   // What the gradients of the next step are to be multiplied by.
   double loss_scale() const;
+
+  // Where the program says what it is doing: it enters forward and backward, and may begin a step
+  // before its first call here. What the optimizer does on the way it enters itself.
+  StepTimeline* timeline();
 
   // Takes the gradient of parameter `index` in this micro-step: its elements in float32, or as bit
   // patterns of the 16-bit working dtype. Waits where the stage's bucket buffers are all being

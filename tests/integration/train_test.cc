@@ -220,7 +220,10 @@ TEST(TrainOutputTest, OutputOfARun) {
             HasSubstr("wire: 5184 payload bytes a step a rank counted, 5184 by the formula"),
             // Of a moment: formula, measured, padding, difference.
             ContainsRegex("moment 2 +\\| +3956 +4608 +652 +0 \\| +989 +1152 +163 +0"),
-            HasSubstr("test accuracy "), HasSubstr("weights crc32c ")));
+            HasSubstr("over 4 ranks: mean, least, most (rank)"),
+            ContainsRegex("exposed communication \\| +[0-9.]+ +[0-9.]+ +[0-9.]+ \\([0-3]\\)"),
+            HasSubstr("test accuracy "), HasSubstr("weights crc32c "),
+            Not(HasSubstr("step 12 ms, mean over ranks"))));
   EXPECT_THAT(zero.out, Not(HasSubstr("[1]")));
 }
 
@@ -228,14 +231,17 @@ TEST(TrainOutputTest, Configuration_IsTakenAndShown) {
   const std::string path = absl::StrCat(::testing::TempDir(), "/config.json");
   std::ofstream(path) << R"({"train_batch_size": 50, "fp16": {"enabled": true},
       "optimizer": {"type": "Lion", "params": {"lr": 1e-3}},
-      "zero_optimization": {"stage": 1}, "steps_per_print": 11})";
+      "zero_optimization": {"stage": 1}, "steps_per_print": 11, "wall_clock_breakdown": true})";
   const Arguments arguments = {"--dataset=synthetic", "--model=20-24-5", "--steps=22",
                                "--config=" + path};
   const Ending run = RunRanks(2, arguments);
   EXPECT_EQ(run.exit_code, 0) << run.err;
   EXPECT_THAT(run.out, AllOf(HasSubstr("stage zero-1, float16"), HasSubstr("Lion, lr 0.001"),
                              HasSubstr("clip 1, global batch 50"), HasSubstr("scale 65536"),
-                             HasSubstr("step 22 loss"), Not(HasSubstr("step 21 loss"))));
+                             HasSubstr("step 22 loss"),
+                             ContainsRegex("step 22 ms, mean over ranks: forward [0-9.]+ \\(most "
+                                           "[0-9.]+, rank [01]\\), backward .* hidden"),
+                             Not(HasSubstr("step 21 loss"))));
   Subprocess print(Concat({ProgramPath(kTrain), "--print-config", "--lr=0.5"}, arguments));
   const Ending printed = EndOf(print);
   EXPECT_EQ(printed.exit_code, 0) << printed.err;
@@ -255,7 +261,9 @@ TEST(TrainOutputTest, Compare_RunsEveryStageAndShowsOneResult) {
               AllOf(ContainsRegex("ddp +\\| +3328 +3328 +0 +1.00 \\|"),
                     ContainsRegex("naive +\\| +4992 +4992 +0 +1.50 \\|"),
                     ContainsRegex("2 +\\| +3328 +3328 +0 +1.00 \\|"),
-                    ContainsRegex("3 +\\| +4736 +4736 +0 +1.42 \\|"), HasSubstr("zero-3")));
+                    ContainsRegex("3 +\\| +4736 +4736 +0 +1.42 \\|"), HasSubstr("zero-3"),
+                    ContainsRegex("\n(\\[0\\] )? +\\| ddp +\\| naive +\\| zero-1 +\\| zero-2 +\\| "
+                                  "zero-3")));
 }
 
 // Weights that grow without bound: 1 - lr * weight decay is -999999.

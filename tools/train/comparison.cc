@@ -1,6 +1,7 @@
 #include "tools/train/comparison.h"
 
 #include <optional>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/ascii.h"
@@ -9,6 +10,7 @@
 #include "optimizer/memory_report.h"
 #include "runtime/base/status_macros.h"
 #include "runtime/memory/memory.h"
+#include "tools/train/step_breakdown.h"
 #include "tools/train/training_run.h"
 
 namespace rz {
@@ -29,23 +31,21 @@ std::string RenderComparison(absl::Span<const RunReport> reports) {
   std::vector<MemoryReport> memory;
   for (const RunReport& report : reports) memory.push_back(report.memory);
   std::string text = RenderMemoryTable(memory);
-  absl::StrAppendFormat(&text, "%-8s | %14s %14s %10s %6s | %8s %8s %8s %8s %8s | %8s\n", "stage",
-                        "wire, bytes", "formula", "difference", "to ddp", "ms/step", "forward",
-                        "backward", "comm", "optim", "weights");
+  absl::StrAppendFormat(&text, "%-8s | %14s %14s %10s %6s | %8s\n", "stage", "wire, bytes",
+                        "formula", "difference", "to ddp", "weights");
   const int64_t ddp = reports[0].payload_bytes_per_step;
   for (const RunReport& report : reports) {
-    const StepTimes& times = report.mean_times;
-    absl::StrAppendFormat(
-        &text, "%-8s | %14d %14d %10d %6s | %8.2f %8.2f %8.2f %8.2f %8.2f | %08X\n",
-        std::string(NameOf(report.config.stage)), report.payload_bytes_per_step,
-        report.expected_payload_bytes_per_step,
-        report.payload_bytes_per_step - report.expected_payload_bytes_per_step,
-        Ratio(report.payload_bytes_per_step, ddp), absl::ToDoubleMilliseconds(times.total),
-        absl::ToDoubleMilliseconds(times.forward), absl::ToDoubleMilliseconds(times.backward),
-        absl::ToDoubleMilliseconds(times.communication),
-        absl::ToDoubleMilliseconds(times.optimizer), report.weights_crc32c);
+    absl::StrAppendFormat(&text, "%-8s | %14d %14d %10d %6s | %08X\n",
+                          std::string(NameOf(report.config.stage)), report.payload_bytes_per_step,
+                          report.expected_payload_bytes_per_step,
+                          report.payload_bytes_per_step - report.expected_payload_bytes_per_step,
+                          Ratio(report.payload_bytes_per_step, ddp), report.weights_crc32c);
   }
-  return text;
+  std::vector<std::pair<std::string, StepBreakdown>> breakdowns;
+  for (const RunReport& report : reports) {
+    breakdowns.emplace_back(StageLabel(report.config.stage), report.breakdown);
+  }
+  return text + RenderBreakdowns(breakdowns);
 }
 
 absl::Status CompareStages(const TrainConfig& config, const Dataset& dataset,

@@ -17,7 +17,7 @@ using ::testing::HasSubstr;
 using ::testing::Not;
 
 constexpr char kConfig[] = R"({
-  "train_batch_size": 64, "steps_per_print": 50, "gradient_clipping": 0.5,
+  "train_batch_size": 64, "steps_per_print": 50, "wall_clock_breakdown": true, "gradient_clipping": 0.5,
   "optimizer": {"type": "SGD", "params": {"lr": 0.25, "momentum": 0.9}},
   "scheduler": {"type": "WarmupCosineLR", "params": {"total_num_steps": 90}},
   "fp16": {"enabled": true, "initial_scale_power": 4},
@@ -51,6 +51,7 @@ TEST(ConfigFileTest, IsTakenWhereNoFlagIsGiven) {
   EXPECT_EQ(config.loss_scale.scale, 16);
   EXPECT_EQ(config.global_batch, 64);
   EXPECT_EQ(config.steps_per_print, 50);
+  EXPECT_TRUE(config.step_breakdown);
   EXPECT_EQ(config.zero.reduce_bucket_size, 1'000'000);
   EXPECT_THAT(PrintSettings(config.settings),
               AllOf(HasSubstr("optimizer.params.lr = 0.25  (file)\n"), Not(HasSubstr("(--"))));

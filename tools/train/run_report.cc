@@ -65,6 +65,18 @@ void ToProto(const MemoryReport& memory, proto::MemoryReport* to) {
   }
 }
 
+void ToProto(const StepBreakdown& breakdown, proto::RunReport* to) {
+  for (size_t row = 0; row < kBreakdownRows; ++row) {
+    const TimeOverRanks& over = breakdown.rows[row];
+    proto::TimeReport& time = *to->add_breakdown();
+    time.set_part(std::string(BreakdownRowName(row)));
+    time.set_mean_ms(over.mean);
+    time.set_min_ms(over.min);
+    time.set_max_ms(over.max);
+    time.set_max_rank(over.max_rank);
+  }
+}
+
 absl::Status Missing(const std::string& name) {
   return absl::InvalidArgumentError(
       absl::StrCat("no report of rz_train: expected \"", name, "\", found nothing"));
@@ -165,6 +177,7 @@ std::string ToJson(const RunReport& report) {
     to.set_test_accuracy(epoch.test_accuracy);
   }
   message.set_seconds(report.seconds);
+  ToProto(report.breakdown, &message);
   message.set_test_accuracy(report.test_accuracy);
   message.set_weights_crc32c(absl::StrFormat("%08X", report.weights_crc32c));
 

@@ -1,4 +1,5 @@
-// What a training run measured on rank 0: written as JSON with --report, and read back with
+// What a training run measured, on rank 0 where nothing else is said: written as JSON with
+// --report, and read back with
 // --reference to be shown beside a later run.
 #ifndef RINGZERO_TOOLS_TRAIN_RUN_REPORT_H_
 #define RINGZERO_TOOLS_TRAIN_RUN_REPORT_H_
@@ -10,8 +11,8 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "absl/time/time.h"
 #include "optimizer/memory_report.h"
+#include "tools/train/step_breakdown.h"
 #include "tools/train/train_config.h"
 
 namespace rz {
@@ -19,15 +20,6 @@ namespace rz {
 struct EpochResult {
   double loss = 0;  // mean over the epoch's samples, each before its own step
   double test_accuracy = 0;
-};
-
-// Means over the steps of rank 0.
-struct StepTimes {
-  absl::Duration total;
-  absl::Duration forward;
-  absl::Duration backward;
-  absl::Duration communication;  // that nothing hid
-  absl::Duration optimizer;
 };
 
 struct RunReport {
@@ -45,7 +37,7 @@ struct RunReport {
   double test_accuracy = 0;
   uint32_t weights_crc32c = 0;
   double seconds = 0;
-  StepTimes mean_times;
+  StepBreakdown breakdown;  // of all ranks
 };
 
 std::string ToJson(const RunReport& report);

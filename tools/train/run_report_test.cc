@@ -13,6 +13,7 @@ namespace {
 
 using ::rz::testing::StatusIs;
 using ::testing::AllOf;
+using ::testing::ContainsRegex;
 using ::testing::HasSubstr;
 
 constexpr absl::StatusCode kInvalidArgument = absl::StatusCode::kInvalidArgument;
@@ -30,6 +31,7 @@ RunReport SomeReport() {
   report.transport = "ucx \"1.13\"";
   report.losses = {2.5, NAN};
   report.epochs = {{0.5, 0.75}};
+  report.breakdown.rows[kHiddenRow] = {.mean = 1.5, .min = 1, .max = 2, .max_rank = 3};
   report.weights_crc32c = 0xabc;
   return report;
 }
@@ -37,9 +39,12 @@ RunReport SomeReport() {
 TEST(RunReportTest, Json_HasWhatWasMeasured) {
   const std::string json = ToJson(SomeReport());
   // For other readers numbers are numbers, zeros included.
-  EXPECT_THAT(json, AllOf(HasSubstr("\"transport\": \"ucx \\\"1.13\\\"\""),
-                          HasSubstr("\"master_bytes\": 814208"), HasSubstr("\"steps\": 0"),
-                          HasSubstr("\"test_accuracy\": 0.75")));
+  EXPECT_THAT(
+      json,
+      AllOf(HasSubstr("\"transport\": \"ucx \\\"1.13\\\"\""), HasSubstr("\"master_bytes\": 814208"),
+            HasSubstr("\"steps\": 0"), HasSubstr("\"test_accuracy\": 0.75"),
+            ContainsRegex("\"part\": \"hidden communication\",[ \n]+\"mean_ms\": 1.5,[ \n]+"
+                          "\"min_ms\": 1,[ \n]+\"max_ms\": 2,[ \n]+\"max_rank\": 3")));
   ASSERT_OK_AND_ASSIGN(const ReferenceRun run, ParseReference(json));
   EXPECT_EQ(run.losses.size(), 2u);
   EXPECT_EQ(run.losses[0], 2.5);

@@ -32,7 +32,7 @@ std::string TrainConfig::AgreementText() const {
       " optimizer ", Fingerprint(optimizer), " schedule ", Fingerprint(schedule), " clip ", clip,
       " loss-scale ", Fingerprint(loss_scale), " config ", Fingerprint(zero), " global-batch ",
       global_batch, " steps ", steps, " epochs ", epochs, " seed ", seed, " algo ", algorithms,
-      " transport ", transport, " compare ", compare);
+      " transport ", transport, " compare ", compare, " breakdown ", step_breakdown);
 }
 
 uint64_t TrainConfig::AgreementHash() const {

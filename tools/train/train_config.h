@@ -27,6 +27,7 @@ struct TrainConfig {
   std::vector<Setting> settings;
   bool print_config = false;
   int64_t steps_per_print = 0;  // beside the first steps; 0: none
+  bool step_breakdown = false;  // of each printed step, over all ranks
 
   std::string dataset = "fashion-mnist";
   std::string data_dir = kFashionMnistDir;

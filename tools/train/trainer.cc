@@ -76,19 +76,17 @@ std::vector<ParamSpec> Specs(const Model& model) {
 
 }  // namespace
 
-Trainer::Trainer(const TrainConfig& config, const Dataset* dataset, Communicator* communicator,
-                 const Clock* clock)
+Trainer::Trainer(const TrainConfig& config, const Dataset* dataset, Communicator* communicator)
     : config_(config),
       dataset_(dataset),
       communicator_(communicator),
-      clock_(clock),
       order_(dataset->train->count(), config.global_batch, config.seed) {}
 
 absl::StatusOr<std::unique_ptr<Trainer>> Trainer::Create(const TrainConfig& config,
                                                          const Dataset* dataset,
                                                          Communicator* communicator,
                                                          const Clock* clock) {
-  std::unique_ptr<Trainer> trainer(new Trainer(config, dataset, communicator, clock));
+  std::unique_ptr<Trainer> trainer(new Trainer(config, dataset, communicator));
   const int64_t share =
       EvenSplit(EvenSplit(config.global_batch, communicator->world_size(), 0).count,
                 config.zero.gradient_accumulation_steps, 0)
@@ -176,24 +174,20 @@ absl::StatusOr<BatchResult> Trainer::ForwardOn(const SampleSet& samples,
 }
 
 absl::Status Trainer::MicroStep(absl::Span<const int64_t> indices, TrainStep* step) {
-  const absl::Duration begin = clock_->Now();
+  const StepSection forward(optimizer_->timeline(), StepPart::kForward);
   RZ_ASSIGN_OR_RETURN(const BatchResult result,
                       ForwardOn(*dataset_->train, indices, Pass::kForward));
   step->local.loss_sum += result.loss_sum;
   step->local.correct += result.correct;
-  const absl::Duration forward_end = clock_->Now();
+  optimizer_->timeline()->Enter(StepPart::kBackward);
   const int64_t labels = step->global_samples * dataset_->train->label_count();
-  RZ_RETURN_IF_ERROR(
-      model_->Backward(static_cast<float>(GradientScale(communicator_->world_size(), labels) *
-                                          optimizer_->loss_scale()),
-                       this));
-  step->forward += forward_end - begin;
-  step->backward += clock_->Now() - forward_end;
-  return absl::OkStatus();
+  return model_->Backward(static_cast<float>(GradientScale(communicator_->world_size(), labels) *
+                                             optimizer_->loss_scale()),
+                          this);
 }
 
 absl::StatusOr<TrainStep> Trainer::Step() {
-  const absl::Duration begin = clock_->Now();
+  optimizer_->timeline()->Begin();
   TrainStep step;
   step.global_samples = static_cast<int64_t>(order_.GlobalBatch(next_step_).size());
   const absl::Span<const int64_t> indices =
@@ -209,7 +203,6 @@ absl::StatusOr<TrainStep> Trainer::Step() {
     if (i + 1 < micro_steps) RZ_RETURN_IF_ERROR(optimizer_->EndMicroStep());
   }
   RZ_ASSIGN_OR_RETURN(step.report, optimizer_->Step({}));
-  step.total = clock_->Now() - begin;
   return step;
 }
 

@@ -13,7 +13,6 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "absl/time/time.h"
 #include "collectives/communicator.h"
 #include "optimizer/zero_optimizer.h"
 #include "runtime/base/clock.h"
@@ -28,12 +27,10 @@ struct TrainStep {
   BatchResult local;  // of this rank's samples
   int64_t local_samples = 0;
   int64_t global_samples = 0;
+  // Its times are of the whole step: forward counts the gathering of samples and the widening of
+  // weights, backward the rounding of gradients too; what moves or waits for collectives on the way
+  // is communication.
   StepReport report;
-  // Over all micro-steps. Forward counts the gathering of samples and the widening of weights;
-  // backward the rounding of gradients; both, in stage 3, the gathering of weights.
-  absl::Duration forward;
-  absl::Duration backward;
-  absl::Duration total;
 };
 
 class Trainer : private UnitStore {
@@ -73,8 +70,7 @@ class Trainer : private UnitStore {
   const ZeroOptimizer& optimizer() const { return *optimizer_; }
 
  private:
-  Trainer(const TrainConfig& config, const Dataset* dataset, Communicator* communicator,
-          const Clock* clock);
+  Trainer(const TrainConfig& config, const Dataset* dataset, Communicator* communicator);
 
   // UnitStore: the optimizer's units. A unit's weights are widened, and the next unit's are on
   // their way; its gradients are announced.
@@ -99,7 +95,6 @@ class Trainer : private UnitStore {
   const TrainConfig config_;
   const Dataset* dataset_;
   Communicator* communicator_;
-  const Clock* clock_;
   BatchOrder order_;
   std::unique_ptr<Model> model_;
   std::unique_ptr<ZeroOptimizer> optimizer_;

@@ -5,11 +5,13 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "optimizer/step_report.h"
 #include "runtime/base/simd_level.h"
 #include "runtime/base/status_macros.h"
+#include "tools/train/step_breakdown.h"
 
 namespace rz {
 namespace {
@@ -78,26 +80,12 @@ absl::Status TrainingRun::RunSteps() {
     if (step_ % trainer_->steps_per_epoch() == 0) RZ_RETURN_IF_ERROR(EndEpoch());
   }
   report_.steps = last_step_;
-  StepTimes& times = report_.mean_times;
-  for (absl::Duration* time :
-       {&times.total, &times.forward, &times.backward, &times.communication, &times.optimizer}) {
-    *time /= last_step_;
-  }
   return absl::OkStatus();
-}
-
-void TrainingRun::AddTimes(const TrainStep& step) {
-  StepTimes& times = report_.mean_times;
-  times.total += step.total;
-  times.forward += step.forward;
-  times.backward += step.backward;
-  times.communication += step.report.communication;
-  times.optimizer += step.report.optimizer;
 }
 
 absl::Status TrainingRun::TrainOne() {
   RZ_ASSIGN_OR_RETURN(const TrainStep step, trainer_->Step());
-  AddTimes(step);
+  times_ += step.report.times;
   epoch_loss_sum_ += step.local.loss_sum;
   epoch_local_samples_ += step.local_samples;
   epoch_samples_ += step.global_samples;
@@ -110,11 +98,7 @@ absl::Status TrainingRun::TrainOne() {
                  std::abs(step.report.payload_bytes - report_.expected_payload_bytes_per_step));
   }
   const bool every = config_.steps_per_print > 0 && step_ % config_.steps_per_print == 0;
-  if (step_ <= kPrintedSteps || every) {
-    RZ_ASSIGN_OR_RETURN(const double loss_sum, trainer_->SumOverRanks(step.local.loss_sum));
-    PrintStep(step, loss_sum / static_cast<double>(step.global_samples));
-    return absl::OkStatus();
-  }
+  if (step_ <= kPrintedSteps || every) return PrintStep(step);
   const int64_t in_epoch = (step_ - 1) % trainer_->steps_per_epoch() + 1;
   progress_->Bar(EpochLabel(), in_epoch, trainer_->steps_per_epoch(),
                  absl::StrFormat("loss %.4f (of this rank)",
@@ -141,6 +125,7 @@ absl::Status TrainingRun::EndEpoch() {
 absl::Status TrainingRun::Finish() {
   RZ_ASSIGN_OR_RETURN(report_.test_accuracy, trainer_->TestAccuracy());
   RZ_ASSIGN_OR_RETURN(report_.weights_crc32c, trainer_->WeightsCrc32c());
+  RZ_ASSIGN_OR_RETURN(report_.breakdown, BreakDownOverRanks(times_, last_step_, communicator_));
   report_.memory = trainer_->optimizer().Memory();
   RZ_ASSIGN_OR_RETURN(wire_difference_, trainer_->MaxOverRanks(wire_difference_));
   RZ_ASSIGN_OR_RETURN(const int64_t unbalanced,
@@ -187,7 +172,10 @@ void TrainingRun::PrintHeader() {
                                   report_.algorithms, std::string(NameOf(ActiveSimdLevel()))));
 }
 
-void TrainingRun::PrintStep(const TrainStep& step, double loss) {
+absl::Status TrainingRun::PrintStep(const TrainStep& step) {
+  RZ_ASSIGN_OR_RETURN(const double loss_sum, trainer_->SumOverRanks(step.local.loss_sum));
+  const double loss = loss_sum / static_cast<double>(step.global_samples);
+  const StepTimes& times = step.report.times;
   report_.losses.push_back(loss);
   report_.norms.push_back(step.report.norm);
   const MemoryReport memory = trainer_->optimizer().Memory();
@@ -198,12 +186,23 @@ void TrainingRun::PrintStep(const TrainStep& step, double loss) {
       "step %d loss %.4f lr %g norm %.4g scale %g samples/s %.0f forward %.1f backward %.1f "
       "comm %.1f optim %.1f ms mem %.3f MB measured, ddp %.3f MB by formula",
       step_, loss, step.report.learning_rate, step.report.norm, step.report.loss_scale,
-      static_cast<double>(step.global_samples) / absl::ToDoubleSeconds(step.total),
-      absl::ToDoubleMilliseconds(step.forward), absl::ToDoubleMilliseconds(step.backward),
-      absl::ToDoubleMilliseconds(step.report.communication),
-      absl::ToDoubleMilliseconds(step.report.optimizer),
+      static_cast<double>(step.global_samples) / absl::ToDoubleSeconds(times.total()),
+      absl::ToDoubleMilliseconds(times[StepPart::kForward]),
+      absl::ToDoubleMilliseconds(times[StepPart::kBackward]),
+      absl::ToDoubleMilliseconds(times[StepPart::kCommunication]),
+      absl::ToDoubleMilliseconds(times[StepPart::kOptimizer]),
       static_cast<double>(memory.measured_total()) / kMega,
       ModelStateFormula(ddp).bytes() / kMega));
+  if (!config_.step_breakdown) return absl::OkStatus();
+  RZ_ASSIGN_OR_RETURN(const StepBreakdown breakdown, BreakDownOverRanks(times, 1, communicator_));
+  progress_->Line(
+      absl::StrCat("step ", step_, " ms, mean over ranks: ", DescribeBreakdown(breakdown)));
+  return absl::OkStatus();
+}
+
+void TrainingRun::PrintTable(std::string table) {
+  absl::StripTrailingAsciiWhitespace(&table);
+  progress_->Line(table);
 }
 
 void TrainingRun::PrintSummary() {
@@ -224,9 +223,8 @@ void TrainingRun::PrintSummary() {
     sharded.shape.stage = ZeroStage::kOne;
     reports.push_back(sharded);
   }
-  std::string table = RenderMemoryTable(reports);
-  if (!table.empty() && table.back() == '\n') table.pop_back();
-  progress_->Line(table);
+  PrintTable(RenderMemoryTable(reports));
+  PrintTable(RenderBreakdowns({{StageLabel(config_.stage), report_.breakdown}}));
   progress_->Line(absl::StrCat("algorithms: ", report_.algorithms));
   progress_->Line(absl::StrFormat(
       "wire: %d payload bytes a step a rank counted, %d by the formula (%s): difference %d",

@@ -11,6 +11,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "collectives/communicator.h"
+#include "optimizer/step_timeline.h"
 #include "runtime/base/clock.h"
 #include "tools/train/dataset.h"
 #include "tools/train/progress.h"
@@ -29,7 +30,7 @@ class TrainingRun {
 
   // Trains to the last step and prints: a header; a line for each of the first 20 steps and of
   // those that the config asks for; a bar for each epoch that goes on after them; memory, wire,
-  // accuracy and CRC.
+  // times, accuracy and CRC.
   //   Internal   weights differ between ranks, or bytes measured (memory, wire) are not the
   //              formula's
   //   Unknown    what is printed could not be written
@@ -47,11 +48,11 @@ class TrainingRun {
   absl::Status TrainOne();
   absl::Status EndEpoch();
   absl::Status Finish();
-  void AddTimes(const TrainStep& step);
 
   void PrintHeader();
-  void PrintStep(const TrainStep& step, double loss);
+  absl::Status PrintStep(const TrainStep& step);
   void PrintSummary();
+  void PrintTable(std::string table);
   std::string EpochLabel() const;
 
   const TrainConfig config_;
@@ -63,6 +64,7 @@ class TrainingRun {
 
   std::unique_ptr<Trainer> trainer_;
   RunReport report_;
+  StepTimes times_;  // of all steps of this rank
   int64_t step_ = 0;
   int64_t last_step_ = 0;
   absl::Duration epoch_begin_;
