@@ -16,8 +16,6 @@
 namespace rz {
 namespace {
 
-constexpr size_t kInitialRunning = 8;
-
 size_t Slot(int64_t slice) { return static_cast<size_t>(slice % Hierarchy::kSlicesUnderWay); }
 
 // Scratch grows rarely.
@@ -35,52 +33,29 @@ Hierarchy::Hierarchy(HostMap hosts, int rank, std::unique_ptr<Part> local,
       rank_(rank),
       local_(std::move(local)),
       column_(std::move(column)),
-      on_finished_(std::move(on_finished)) {
-  order_.reserve(kInitialRunning);
-  free_.reserve(kInitialRunning);
-}
-
-int Hierarchy::NewRunning() {
-  if (free_.empty()) {
-    running_.emplace_back(&hosts_, rank_, local_->carries_payload());
-    running_.back().offsets.reserve(static_cast<size_t>(hosts_.ranks()) + 1);
-    free_.reserve(running_.size());
-    order_.reserve(running_.size());
-    return static_cast<int>(running_.size()) - 1;
-  }
-  const int index = free_.back();
-  free_.pop_back();
-  return index;
-}
+      on_finished_(std::move(on_finished)) {}
 
 void Hierarchy::Start(int64_t number, const Plan& plan, NumericMode mode, const void* input,
                       void* output) {
-  const int index = NewRunning();
-  Running& call = running_[static_cast<size_t>(index)];
-  call.number = number;
-  call.plan = plan;
-  call.offsets.assign(plan.lanes.offsets().begin(), plan.lanes.offsets().end());
-  call.plan.lanes.Rebase(call.offsets);
+  Running& call = running_.Add(number, plan, &hosts_, rank_, local_->carries_payload());
   call.work.Reset(&call.plan, mode, static_cast<const std::byte*>(input),
                   static_cast<std::byte*>(output));
   call.slice_scratch = call.work.ScratchBytes();
   call.in = call.across = call.out = call.done = 0;
-  order_.push_back(index);
 }
 
 int Hierarchy::Poll() {
   int moved = local_->Poll();
   if (column_ != nullptr) moved += column_->Poll();
   if (has_failed_) {
-    if (parts_idle()) order_.clear();
+    if (parts_idle()) running_.Clear();
     return moved;
   }
-  while (!order_.empty() && trouble().ok()) {
-    Running& call = running_[static_cast<size_t>(order_.front())];
+  while (!running_.empty() && trouble().ok()) {
+    Running& call = running_.oldest();
     while (Advance(call)) ++moved;
     if (call.done < call.work.slices() || !trouble_.ok()) break;
-    free_.push_back(order_.front());
-    order_.erase(order_.begin());
+    running_.PopOldest();
     on_finished_(call.number, absl::OkStatus());
     ++moved;
   }
@@ -160,44 +135,13 @@ bool Hierarchy::HaveScratch(Running& call) {
   return true;
 }
 
-const Hierarchy::Running* Hierarchy::Find(int64_t number) const {
-  for (int index : order_) {
-    const Running& call = running_[static_cast<size_t>(index)];
-    if (call.number == number) return &call;
-  }
-  return nullptr;
-}
-
-bool Hierarchy::AreDone(int64_t first, int64_t last) const {
-  return std::none_of(order_.begin(), order_.end(), [&](int index) {
-    const int64_t number = running_[static_cast<size_t>(index)].number;
-    return number >= first && number <= last;
-  });
-}
-
-int64_t Hierarchy::FirstRunning(int64_t first, int64_t last) const {
-  for (int index : order_) {
-    const int64_t number = running_[static_cast<size_t>(index)].number;
-    if (number >= first && number <= last) return number;
-  }
-  return last;
-}
-
 void Hierarchy::Fail(const absl::Status& cause) {
   if (has_failed_) return;
   has_failed_ = true;
   local_->Fail(cause);
   if (column_ != nullptr) column_->Fail(cause);
-  for (int index : order_) {
-    failed_.push_back(running_[static_cast<size_t>(index)].number);
-    on_finished_(failed_.back(), cause);
-  }
-  if (parts_idle()) order_.clear();
-}
-
-bool Hierarchy::HasFailed(int64_t first, int64_t last) const {
-  return std::any_of(failed_.begin(), failed_.end(),
-                     [&](int64_t number) { return number >= first && number <= last; });
+  running_.Fail([&](int64_t number) { on_finished_(number, cause); });
+  if (parts_idle()) running_.Clear();
 }
 
 absl::Status Hierarchy::trouble() const {
@@ -240,10 +184,10 @@ int Hierarchy::RankOf(const Waiting& waiting, int rank) const {
 }
 
 FlightPosition Hierarchy::PositionOf(int64_t number) const {
-  const Running* const call = Find(number);
+  const Running* const call = running_.Find(number);
   if (call == nullptr) return {};
   FlightPosition position = {static_cast<int32_t>(std::min<int64_t>(call->done, INT32_MAX)), 0, -1};
-  if (&running_[static_cast<size_t>(order_.front())] != call) return position;
+  if (!running_.IsOldest(*call)) return position;
   if (call->across > call->done) position.round = 1;
   if (call->out > call->done) position.round = 2;
   const Waiting waiting = WaitingOf(*call);
@@ -254,9 +198,9 @@ FlightPosition Hierarchy::PositionOf(int64_t number) const {
 }
 
 std::string Hierarchy::DescribeWait(int64_t number) const {
-  const Running* const call = Find(number);
+  const Running* const call = running_.Find(number);
   if (call == nullptr) return "its data is here";
-  if (&running_[static_cast<size_t>(order_.front())] != call) {
+  if (!running_.IsOldest(*call)) {
     return "it waits for earlier operations";
   }
   std::string text = absl::StrCat("slice ", call->done, " of ", call->work.slices());
@@ -268,7 +212,7 @@ std::string Hierarchy::DescribeWait(int64_t number) const {
 }
 
 std::string Hierarchy::DescribeOperation(int64_t number) const {
-  const Running* const call = Find(number);
+  const Running* const call = running_.Find(number);
   return call == nullptr ? absl::StrCat("operation ", number)
                          : absl::StrCat("operation ", number, " (", call->plan.Describe(), ")");
 }

@@ -14,7 +14,6 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
-#include <deque>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -30,6 +29,7 @@
 #include "collectives/hierarchy/part.h"
 #include "collectives/kernels/reduce_kernel.h"
 #include "collectives/plan.h"
+#include "collectives/running_calls.h"
 
 namespace rz {
 
@@ -55,16 +55,18 @@ class Hierarchy {
   // Moves what can be moved; returns how much.
   int Poll();
 
-  bool idle() const { return order_.empty(); }
+  bool idle() const { return running_.empty(); }
   // Nothing of the parts is under way either.
   bool parts_idle() const { return local_->idle() && (column_ == nullptr || column_->idle()); }
-  bool AreDone(int64_t first, int64_t last) const;
-  // The first of them that is not done, or `last`.
-  int64_t FirstRunning(int64_t first, int64_t last) const;
+  // As RunningCalls, for these.
+  bool AreDone(int64_t first, int64_t last) const { return running_.AreDone(first, last); }
+  int64_t FirstRunning(int64_t first, int64_t last) const {
+    return running_.FirstRunning(first, last);
+  }
 
   // Ends everything with `cause`: calls are done when their memory is back.
   void Fail(const absl::Status& cause);
-  bool HasFailed(int64_t first, int64_t last) const;
+  bool HasFailed(int64_t first, int64_t last) const { return running_.HasFailed(first, last); }
 
   // OK, or what went wrong first in a part.
   absl::Status trouble() const;
@@ -79,13 +81,10 @@ class Hierarchy {
   // In the place of a part's call: there is nothing to do.
   static constexpr int64_t kNoCall = -1;
 
-  struct Running {
+  struct Running : RunningCall {
     Running(const HostMap* hosts, int rank, bool carries_payload)
         : work(hosts, rank, carries_payload) {}
 
-    int64_t number = 0;
-    Plan plan;
-    std::vector<int64_t> offsets;
     HierarchyWork work;
     size_t slice_scratch = 0;
     // Slices whose stages have begun, and that are over.
@@ -105,8 +104,6 @@ class Hierarchy {
     bool between_hosts = false;
   };
 
-  int NewRunning();
-  const Running* Find(int64_t number) const;
   // Takes one step; false: none can be taken now.
   bool Advance(Running& call);
   bool BeginIn(Running& call);
@@ -127,11 +124,8 @@ class Hierarchy {
   const std::unique_ptr<Part> local_;
   const std::unique_ptr<Part> column_;
   const FinishedCallback on_finished_;
-  std::deque<Running> running_;
-  std::vector<int> free_;
-  std::vector<int> order_;  // oldest first
+  RunningCalls<Running> running_;
   absl::Span<std::byte> scratch_;
-  std::vector<int64_t> failed_;
   absl::Status trouble_;  // of starting a call
   bool has_failed_ = false;
 };

@@ -30,26 +30,8 @@ SharedEngine::SharedEngine(SharedArea* area, SharedExchange* exchange, SharedReg
       processes_(static_cast<size_t>(area->world())),
       output_processes_(static_cast<size_t>(area->world())) {}
 
-int SharedEngine::NewRunning() {
-  if (free_.empty()) {
-    running_.emplace_back();
-    running_.back().offsets.reserve(static_cast<size_t>(area_->world()) + 1);
-    free_.reserve(running_.size());
-    order_.reserve(running_.size());
-    return static_cast<int>(running_.size()) - 1;
-  }
-  const int index = free_.back();
-  free_.pop_back();
-  return index;
-}
-
 void SharedEngine::Start(int64_t number, const Plan& plan, const void* input, void* output) {
-  const int index = NewRunning();
-  Running& call = running_[static_cast<size_t>(index)];
-  call.number = number;
-  call.plan = plan;
-  call.offsets.assign(plan.lanes.offsets().begin(), plan.lanes.offsets().end());
-  call.plan.lanes.Rebase(call.offsets);
+  Running& call = running_.Add(number, plan);
   call.sums_by_owner = SharedWork::SumsByOwner(plan, area_->world(), area_->slot_bytes());
   call.work.Reset(&call.plan, area_->rank(), area_->world(), call.sums_by_owner,
                   static_cast<const std::byte*>(input), static_cast<std::byte*>(output));
@@ -59,20 +41,19 @@ void SharedEngine::Start(int64_t number, const Plan& plan, const void* input, vo
   call.base = steps_;
   call.steps = call.in_line ? 0 : plan.lanes.lane_count();
   steps_ += call.steps;
-  order_.push_back(index);
   if (call.in_line) {
     exchange_->Attach(call.work.WholeInput());
     return;
   }
   NamePlaces(call, largest_input, input, output);
   // What is in reach needs no slot, if that of the others is too.
-  if (order_.size() == 1 && !call.input.known() && !call.output.known()) OfferOne(call);
+  if (running_.size() == 1 && !call.input.known() && !call.output.known()) OfferOne(call);
 }
 
 int SharedEngine::Poll() {
   int moved = 0;
-  while (!order_.empty()) {
-    Running& call = running_[static_cast<size_t>(order_.front())];
+  while (!running_.empty()) {
+    Running& call = running_.oldest();
     if (call.in_line) {
       if (!FinishInLine(call)) return moved;
     } else {
@@ -81,8 +62,7 @@ int SharedEngine::Poll() {
       if (call.taken < call.steps) return moved;
     }
     ++moved;
-    free_.push_back(order_.front());
-    order_.erase(order_.begin());
+    running_.PopOldest();
     on_finished_(call.number, absl::OkStatus());
   }
   return moved;
@@ -187,8 +167,8 @@ bool SharedEngine::HaveReached(Stage stage, const Running& call, int64_t step) {
 }
 
 int SharedEngine::WaitsFor() const {
-  if (order_.empty()) return -1;
-  const Running& call = running_[static_cast<size_t>(order_.front())];
+  if (running_.empty()) return -1;
+  const Running& call = running_.oldest();
   int behind = -1;
   const auto look = [&](Stage stage, int64_t step) {
     if (behind < 0) behind = FirstBehind(stage, call, step);
@@ -213,55 +193,23 @@ int SharedEngine::WaitsFor() const {
   return behind;
 }
 
-const SharedEngine::Running* SharedEngine::Find(int64_t number) const {
-  for (int index : order_) {
-    const Running& call = running_[static_cast<size_t>(index)];
-    if (call.number == number) return &call;
-  }
-  return nullptr;
-}
-
-bool SharedEngine::AreDone(int64_t first, int64_t last) const {
-  if (order_.empty()) return true;
-  return std::none_of(order_.begin(), order_.end(), [&](int index) {
-    const int64_t number = running_[static_cast<size_t>(index)].number;
-    return number >= first && number <= last;
-  });
-}
-
-int64_t SharedEngine::FirstRunning(int64_t first, int64_t last) const {
-  for (int index : order_) {
-    const int64_t number = running_[static_cast<size_t>(index)].number;
-    if (number >= first && number <= last) return number;
-  }
-  return last;
-}
-
 void SharedEngine::Fail(const absl::Status& cause) {
-  for (int index : order_) {
-    failed_.push_back(running_[static_cast<size_t>(index)].number);
-    on_finished_(failed_.back(), cause);
-  }
-  order_.clear();
-}
-
-bool SharedEngine::HasFailed(int64_t first, int64_t last) const {
-  return std::any_of(failed_.begin(), failed_.end(),
-                     [&](int64_t number) { return number >= first && number <= last; });
+  running_.Fail([&](int64_t number) { on_finished_(number, cause); });
+  running_.Clear();
 }
 
 FlightPosition SharedEngine::PositionOf(int64_t number) const {
-  const Running* const call = Find(number);
+  const Running* const call = running_.Find(number);
   if (call == nullptr) return {};
-  const bool front = &running_[static_cast<size_t>(order_.front())] == call;
+  const bool front = running_.IsOldest(*call);
   return {static_cast<int32_t>(std::min<int64_t>(call->taken, INT32_MAX)), 0,
           front ? WaitsFor() : -1};
 }
 
 std::string SharedEngine::DescribeWait(int64_t number) const {
-  const Running* const call = Find(number);
+  const Running* const call = running_.Find(number);
   if (call == nullptr) return "its data is here";
-  if (&running_[static_cast<size_t>(order_.front())] != call) {
+  if (!running_.IsOldest(*call)) {
     return "it waits for earlier operations";
   }
   const int rank = WaitsFor();
@@ -271,7 +219,7 @@ std::string SharedEngine::DescribeWait(int64_t number) const {
 }
 
 std::string SharedEngine::DescribeOperation(int64_t number) const {
-  const Running* const call = Find(number);
+  const Running* const call = running_.Find(number);
   return call == nullptr ? absl::StrCat("operation ", number)
                          : absl::StrCat("operation ", number, " (", call->plan.Describe(), ")");
 }

@@ -9,7 +9,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <deque>
 #include <functional>
 #include <string>
 #include <vector>
@@ -17,6 +16,7 @@
 #include "absl/status/status.h"
 #include "collectives/flight/flight_recorder.h"
 #include "collectives/plan.h"
+#include "collectives/running_calls.h"
 #include "collectives/shared/shared_area.h"
 #include "collectives/shared/shared_exchange.h"
 #include "collectives/shared/shared_regions.h"
@@ -39,16 +39,18 @@ class SharedEngine {
   // Takes the steps that can be taken now, a few at most; returns how many.
   int Poll();
 
-  bool idle() const { return order_.empty(); }
+  bool idle() const { return running_.empty(); }
   // Number of the oldest call that is not done; not idle.
-  int64_t oldest() const { return running_[static_cast<size_t>(order_.front())].number; }
-  bool AreDone(int64_t first, int64_t last) const;
-  // The first of them that is not done, or `last`.
-  int64_t FirstRunning(int64_t first, int64_t last) const;
+  int64_t oldest() const { return running_.oldest().number; }
+  // As RunningCalls, for these.
+  bool AreDone(int64_t first, int64_t last) const { return running_.AreDone(first, last); }
+  int64_t FirstRunning(int64_t first, int64_t last) const {
+    return running_.FirstRunning(first, last);
+  }
 
   // Ends everything with `cause`.
   void Fail(const absl::Status& cause);
-  bool HasFailed(int64_t first, int64_t last) const;
+  bool HasFailed(int64_t first, int64_t last) const { return running_.HasFailed(first, last); }
 
   // OK, or which rank's memory cannot be reached although a call needs it.
   const absl::Status& trouble() const { return trouble_; }
@@ -63,10 +65,7 @@ class SharedEngine {
   std::string DescribeOperation(int64_t number) const;
 
  private:
-  struct Running {
-    int64_t number = 0;
-    Plan plan;
-    std::vector<int64_t> offsets;
+  struct Running : RunningCall {
     SharedWork work;
     bool in_line = false;
     bool sums_by_owner = false;
@@ -84,8 +83,6 @@ class SharedEngine {
   // What is read of others, as far as it was seen last.
   enum class Stage : uint8_t { kOffered, kSummed, kTaken };
 
-  int NewRunning();
-  const Running* Find(int64_t number) const;
   bool FinishInLine(Running& call);
   int Advance(Running& call);
   // Where the call's buffers are in reach of others, all learn it from its lines.
@@ -115,10 +112,7 @@ class SharedEngine {
   SharedExchange* const exchange_;
   SharedRegions* const regions_;
   const FinishedCallback on_finished_;
-  std::deque<Running> running_;
-  std::vector<int> free_;
-  std::vector<int> order_;
-  std::vector<int64_t> failed_;
+  RunningCalls<Running> running_;
   int64_t steps_ = 0;  // of all calls started
   std::vector<const std::byte*> inputs_;
   std::vector<const std::byte*> results_;
