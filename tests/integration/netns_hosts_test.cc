@@ -303,6 +303,23 @@ TEST_F(NetnsHostsTest, ComparesWithOthersBetweenHosts) {
                                 ContainsRegex("\n +4096 +[0-9]+\\.[0-9]+\n")));
 }
 
+TEST_F(NetnsHostsTest, AComparisonThatFailsSaysWhatFailed) {
+  const std::string script = ProgramPath("tools/bench/between_hosts");
+  Subprocess failing({script, "2", "--rounds", "1", "--operations", "all_reduce", "--sizes",
+                      "99999999999999", "--peers", "nobody"});
+  const Ending ending = EndOf(failing);
+  EXPECT_NE(ending.exit_code, 0);
+  EXPECT_THAT(ending.out, HasSubstr("# all_reduce by ringzero failed:"));
+
+  Subprocess unknown({script, "2", "--operations", "allsum"});
+  const Ending refused = EndOf(unknown);
+  EXPECT_EQ(refused.exit_code, 2);
+  EXPECT_THAT(refused.err, HasSubstr("--operations allsum: expected some of"));
+
+  Subprocess sizes({script, "2", "--sizes", "1M"});
+  EXPECT_THAT(EndOf(sizes).err, HasSubstr("--sizes 1M: expected bytes between commas"));
+}
+
 // Such as the bridge of a container runtime, which has the same address on every host.
 TEST_F(NetnsHostsTest, ADeviceThatOthersCannotReachIsLeftOutByName) {
   constexpr char kBridge[] =

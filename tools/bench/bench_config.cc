@@ -153,8 +153,7 @@ void BenchFlags::DeclareOutput(FlagSet* flags) {
   flags->Int("report_cputime", &cpu_time_, kSwitch,
              "show processor time of a call in place of elapsed time", {"C"});
   flags->Int("report_timestamps", &timestamps_, kSwitch, "a column with the time of day", {"S"});
-  flags->Int("memory", &memory_, kSwitch, "show the memory of buffers and of scratch",
-             {"M"});
+  flags->Int("memory", &memory_, kSwitch, "show the memory of buffers and of scratch", {"M"});
   flags->String("json", &values_.json_path, "write the results to this file, or FILE.1, ...",
                 {"J"});
   flags->String("csv", &values_.csv_path, "write the results to this file, or FILE.1, ...");

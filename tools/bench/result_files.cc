@@ -1,6 +1,7 @@
 #include "tools/bench/result_files.h"
 
 #include <fcntl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -88,6 +89,18 @@ std::optional<HalfResult> ReadHalf(const JsonScalars& json, const std::string& p
   return half;
 }
 
+enum class PathKind { kNothing, kRegular, kOther };
+
+PathKind KindOf(const std::string& path) {
+  struct stat about;
+  if (stat(path.c_str(), &about) != 0) return PathKind::kNothing;
+  return S_ISREG(about.st_mode) ? PathKind::kRegular : PathKind::kOther;
+}
+
+absl::Status CannotWrite(const std::string& path) {
+  return absl::UnknownError(absl::StrCat(path, ": cannot be written: ", std::strerror(errno)));
+}
+
 }  // namespace
 
 std::string ToJson(const RunDescription& run, const std::vector<ResultRow>& rows) {
@@ -161,18 +174,20 @@ absl::StatusOr<std::vector<ResultRow>> ParseResults(const std::string& text) {
 
 std::string FreePath(const std::string& path) {
   std::string free = path;
-  for (int i = 1; access(free.c_str(), F_OK) == 0; ++i) free = absl::StrCat(path, ".", i);
+  for (int i = 1; KindOf(free) == PathKind::kRegular; ++i) free = absl::StrCat(path, ".", i);
   return free;
 }
 
 absl::Status CheckCreatable(const std::string& path) {
-  const bool existed = access(path.c_str(), F_OK) == 0;
-  const int fd = open(path.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0666);
-  if (fd < 0) {
-    return absl::UnknownError(absl::StrCat(path, ": cannot be written: ", std::strerror(errno)));
+  const PathKind kind = KindOf(path);
+  // Opening a pipe would wait for its reader.
+  if (kind == PathKind::kOther) {
+    return access(path.c_str(), W_OK) == 0 ? absl::OkStatus() : CannotWrite(path);
   }
+  const int fd = open(path.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0666);
+  if (fd < 0) return CannotWrite(path);
   close(fd);
-  if (!existed) unlink(path.c_str());
+  if (kind == PathKind::kNothing) unlink(path.c_str());
   return absl::OkStatus();
 }
 
@@ -180,8 +195,7 @@ absl::Status WriteFile(const std::string& path, const std::string& text) {
   FILE* const file = std::fopen(path.c_str(), "w");
   bool written = file != nullptr && std::fwrite(text.data(), 1, text.size(), file) == text.size();
   if (file != nullptr && std::fclose(file) != 0) written = false;
-  if (written) return absl::OkStatus();
-  return absl::UnknownError(absl::StrCat(path, ": cannot be written: ", std::strerror(errno)));
+  return written ? absl::OkStatus() : CannotWrite(path);
 }
 
 }  // namespace rz

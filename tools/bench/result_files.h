@@ -24,7 +24,7 @@ std::string ToCsv(const std::vector<ResultRow>& rows);
 absl::StatusOr<std::vector<ResultRow>> ParseResults(const std::string& json);
 
 // `path` where there is no such file, otherwise the first of path.1, path.2, ... that is free:
-// results are never overwritten.
+// results are never overwritten. Devices and pipes are written to as they are.
 std::string FreePath(const std::string& path);
 
 // Whether a file could be made there, to be asked before the work. Leaves none.

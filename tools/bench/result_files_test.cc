@@ -1,5 +1,7 @@
 #include "tools/bench/result_files.h"
 
+#include <sys/stat.h>
+
 #include <cstdlib>
 #include <fstream>
 #include <limits>
@@ -115,6 +117,15 @@ TEST(ResultFilesTest, ResultsAreNotOverwritten) {
   std::stringstream text;
   text << file.rdbuf();
   EXPECT_EQ(text.str(), "first");
+}
+
+TEST(ResultFilesTest, DevicesAndPipesAreWrittenTo) {
+  EXPECT_EQ(FreePath("/dev/null"), "/dev/null");
+  EXPECT_OK(CheckCreatable("/dev/null"));
+  const std::string pipe = ::testing::TempDir() + "/pipe";
+  ASSERT_EQ(mkfifo(pipe.c_str(), 0600), 0);
+  EXPECT_EQ(FreePath(pipe), pipe);
+  EXPECT_OK(CheckCreatable(pipe));  // without waiting for a reader
 }
 
 TEST(ResultFilesTest, WhereNothingCanBeWrittenTheReasonIsNamed) {

@@ -72,11 +72,13 @@ absl::StatusOr<std::vector<Collective>> ParseCollectives(const std::vector<std::
 
 absl::StatusOr<std::vector<int>> ParseRanks(const std::string& text) {
   std::vector<int> ranks;
-  RZ_ASSIGN_OR_RETURN(const std::vector<int64_t> numbers, ParseSizes(text));
-  for (int64_t number : numbers) {
-    if (number < 1 || number > kMaxRanks) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("--ranks takes numbers from 1 to ", kMaxRanks, ", not ", number));
+  for (const absl::string_view part : absl::StrSplit(text, ',')) {
+    int64_t number = 0;
+    if (!ParseSize({part.data(), part.size()}, SizeUnit::kBinary, &number).ok() || number < 1 ||
+        number > kMaxRanks) {
+      return absl::InvalidArgumentError(absl::StrCat("--ranks takes numbers from 1 to ", kMaxRanks,
+                                                     " such as 64 or 4K, between commas, not '",
+                                                     part, "'"));
     }
     ranks.push_back(static_cast<int>(number));
   }

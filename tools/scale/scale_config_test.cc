@@ -102,8 +102,11 @@ TEST(ScaleConfigTest, WhatCannotBeIsNamed) {
   refused({"reduce_scater"}, "reduce_scatter");
   refused({"all_gather_v"}, "'all_gather_v' is not simulated");
   refused({"--algorithm", "rign"}, "did you mean ring?");
-  refused({"--ranks", "0"}, "from 1 to 65536, not 0");
-  refused({"--ranks", "64,65537"}, "not 65537");
+  refused({"--ranks", "0"},
+          "--ranks takes numbers from 1 to 65536 such as 64 or 4K, between commas, not '0'");
+  refused({"--ranks", "8,x"}, "not 'x'");
+  refused({"--ranks", ""}, "not ''");
+  refused({"--ranks", "64,65537"}, "not '65537'");
   refused({"--sizes", "x"}, "x");
   refused({"--sizes", "1P"}, "1P");
   refused({"-d", "float31"}, "not 'float31'");
