@@ -14,6 +14,7 @@
 #include "absl/strings/str_cat.h"
 #include "runtime/base/status_macros.h"
 #include "runtime/transport/ucx/huge_alias.h"
+#include "runtime/transport/ucx/shared_room.h"
 
 namespace rz {
 namespace {
@@ -70,6 +71,7 @@ class OwnRegion final : public SharedMemory {
 };
 
 absl::Status OwnRegion::Open(size_t bytes) {
+  RZ_RETURN_IF_ERROR(CheckSharedRoom(bytes));
   KeyHeader header;
   header.size = (bytes + kPage - 1) / kPage * kPage;
   ucp_mem_map_params_t params = {};

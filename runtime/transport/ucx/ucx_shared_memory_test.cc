@@ -71,6 +71,12 @@ TEST(UcxSharedMemoryTest, RanksOfOneHostSeeEachOthersMemory) {
   EXPECT_THAT(conformance::CheckSharedMemory(transports), IsEmpty());
 }
 
+TEST(UcxSharedMemoryTest, MoreThanThereIsIsRefusedBeforeAnyOfItIsTaken) {
+  const auto ranks = Open(1, UcxOptions::Transports::kAutomatic);
+  EXPECT_THAT(ranks[0]->AllocateShared(SIZE_MAX / 2),
+              StatusIs(absl::StatusCode::kResourceExhausted, HasSubstr("no room for")));
+}
+
 TEST(UcxSharedMemoryTest, OverTcpMemoryIsNotReached) {
   const auto ranks = Open(2, UcxOptions::Transports::kTcp);
   ASSERT_OK_AND_ASSIGN(auto region, ranks[0]->AllocateShared(1));
