@@ -55,7 +55,8 @@ absl::Status GatheredUnits::Start(size_t unit) {
                           state_->ParameterAt(flat.offset / partition_->world(), config_->dtype),
                           pool_[buffer].buffer.data(), flat.count, config_->dtype,
                           {.tile_chunk = partition_->tile_chunk()}));
-  timeline_->CollectiveBegan();
+  timeline_->CollectiveBegan(TraceKind::kGather, PlaceOf(unit),
+                             flat.count * static_cast<int64_t>(SizeOf(config_->dtype)));
   pool_[buffer].taken = true;
   units_[unit].buffer = buffer;
   units_[unit].state = State::kGathering;
@@ -113,13 +114,14 @@ absl::Status GatheredUnits::TooManyLive(size_t unit) const {
 
 absl::Status GatheredUnits::Poll() {
   if (!sharded_) return absl::OkStatus();
-  for (Unit& unit : units_) {
+  for (size_t index = 0; index < units_.size(); ++index) {
+    Unit& unit = units_[index];
     if (!unit.operation) continue;
     const StepSection moving(timeline_, StepPart::kCommunication);
     if (!unit.operation->Poll()) continue;
     RZ_RETURN_IF_ERROR(unit.operation->status());
     unit.operation.reset();
-    timeline_->CollectiveEnded();
+    timeline_->CollectiveEnded(TraceKind::kGather, PlaceOf(index));
     unit.state = State::kWhole;
   }
   return absl::OkStatus();

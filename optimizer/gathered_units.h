@@ -32,6 +32,7 @@
 #include "optimizer/layout/partition.h"
 #include "optimizer/model_state.h"
 #include "optimizer/step_timeline.h"
+#include "optimizer/step_trace.h"
 #include "optimizer/zero_config.h"
 #include "runtime/memory/memory.h"
 
@@ -112,6 +113,7 @@ class GatheredUnits {
   bool IsKeptAfterForward(size_t unit) const {
     return !config_->release_after_forward || unit + 1 == units_.size();
   }
+  static StepPlace PlaceOf(size_t unit) { return {.unit = static_cast<int32_t>(unit)}; }
   absl::Status CheckUnit(size_t unit) const;
   absl::StatusOr<size_t> TakeBuffer(size_t unit);
   absl::Status TooManyLive(size_t unit) const;

@@ -124,11 +124,11 @@ bool GradientReducer::CompleteNext() {
   if (!operation->Poll()) return false;
   if (!operation->status().ok()) return Fail(operation->status());
   operation.reset();
-  timeline_->CollectiveEnded();
   const Bucket bucket = partition_->bucket(completed_);
+  timeline_->CollectiveEnded(TraceKind::kReduce, PlaceOf(bucket));
   buffers_.Close(bucket);
   if (AccumulatesShards(*config_)) {
-    const StepSection computing(timeline_, StepPart::kOptimizer);
+    const StepSection computing(timeline_, StepPart::kOptimizer, PlaceOf(bucket));
     policy_->Accumulate(bucket, micro_step_ == 0);
   }
   ++completed_;
@@ -147,7 +147,8 @@ bool GradientReducer::StartNext() {
   absl::StatusOr<Operation> operation = policy_->StartReduce(bucket, *gradients);
   if (!operation.ok()) return Fail(operation.status());
   operations_[static_cast<size_t>(started_++)] = *std::move(operation);
-  timeline_->CollectiveBegan();
+  timeline_->CollectiveBegan(TraceKind::kReduce, PlaceOf(bucket),
+                             bucket.flat.count * static_cast<int64_t>(SizeOf(config_->dtype)));
   return true;
 }
 

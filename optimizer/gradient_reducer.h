@@ -35,6 +35,7 @@
 #include "optimizer/model_state.h"
 #include "optimizer/stage_policy.h"
 #include "optimizer/step_timeline.h"
+#include "optimizer/step_trace.h"
 #include "optimizer/zero_config.h"
 
 namespace rz {
@@ -93,6 +94,12 @@ class GradientReducer {
   // Anything was announced since the last step.
   bool has_begun() const { return begun_; }
   int64_t micro_step() const { return micro_step_; }
+
+  // A bucket's place in the model.
+  StepPlace PlaceOf(const Bucket& bucket) const {
+    return {static_cast<int32_t>(unit_of_[static_cast<size_t>(bucket.index)]),
+            static_cast<int32_t>(bucket.index)};
+  }
 
   // Ends operations under way; requires a failed communicator.
   void Drain();

@@ -21,6 +21,7 @@
 #include "absl/strings/str_cat.h"
 #include "collectives/kernels/convert.h"
 #include "optimizer/kernels/gradient_stats.h"
+#include "optimizer/step_trace.h"
 
 namespace rz {
 namespace {
@@ -128,7 +129,7 @@ bool StepPipeline::AdvanceReduce() {
 }
 
 void StepPipeline::Inspect(const Bucket& bucket) {
-  const StepSection computing(timeline_, StepPart::kOptimizer);
+  const StepSection computing(timeline_, StepPart::kOptimizer, reducer_->PlaceOf(bucket));
   const Rank self = communicator_->rank();
   for (int64_t tile = bucket.first_tile; tile < bucket.first_tile + bucket.tile_count; ++tile) {
     const Range chunk = partition_->Chunk(tile, self);
@@ -158,7 +159,8 @@ bool StepPipeline::StartControl() {
       &vote_, votes_.data(), kVoteWords * partition_->world(), DType::kInt64);
   if (!operation.ok()) return Fail(operation.status());
   control_ = *std::move(operation);
-  timeline_->CollectiveBegan();
+  timeline_->CollectiveBegan(TraceKind::kControl, {},
+                             static_cast<int64_t>(votes_.size() * sizeof(StepVote)));
   phase_ = Phase::kControl;
   return true;
 }
@@ -167,7 +169,7 @@ bool StepPipeline::AdvanceControl() {
   if (!control_->Poll()) return false;
   if (!control_->status().ok()) return Fail(control_->status());
   control_.reset();
-  timeline_->CollectiveEnded();
+  timeline_->CollectiveEnded(TraceKind::kControl, {});
   report_.control_bytes = communicator_->wire_counters().payload() - payload_before_control_;
   const absl::StatusOr<StepDecision> decision = Decide(votes_);
   if (!decision.ok()) return Fail(decision.status());
@@ -219,7 +221,10 @@ bool StepPipeline::AdvanceUpdate() {
     UpdateOwned(bucket);
     absl::StatusOr<std::optional<Operation>> operation = policy_->StartGather(bucket);
     if (!operation.ok()) return Fail(operation.status());
-    if (operation->has_value()) timeline_->CollectiveBegan();
+    if (operation->has_value()) {
+      timeline_->CollectiveBegan(TraceKind::kGather, reducer_->PlaceOf(bucket),
+                                 bucket.flat.count * static_cast<int64_t>(SizeOf(config_->dtype)));
+    }
     operations_[static_cast<size_t>(started_++)] = *std::move(operation);
     return true;
   }
@@ -227,14 +232,17 @@ bool StepPipeline::AdvanceUpdate() {
   std::optional<Operation>& operation = operations_[static_cast<size_t>(completed_)];
   if (operation && !operation->Poll()) return false;
   if (operation && !operation->status().ok()) return Fail(operation->status());
-  if (operation) timeline_->CollectiveEnded();
+  if (operation) {
+    timeline_->CollectiveEnded(TraceKind::kGather,
+                               reducer_->PlaceOf(partition_->bucket(completed_)));
+  }
   operation.reset();
   ++completed_;
   return true;
 }
 
 void StepPipeline::UpdateOwned(const Bucket& bucket) {
-  const StepSection computing(timeline_, StepPart::kOptimizer);
+  const StepSection computing(timeline_, StepPart::kOptimizer, reducer_->PlaceOf(bucket));
   policy_->Update(bucket, step_);
 }
 

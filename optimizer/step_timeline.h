@@ -7,9 +7,10 @@
 // what nothing hides ("exposed"); hidden is the time in which the thread was in another part while
 // at least one collective was under way, from its start until it was seen to be done.
 //
-// The clock is read where the thread changes from one part to another, and nowhere else.
+// The clock is read where the thread changes from one part to another, and nowhere else; with a
+// trace, which records every stay in a part and every collective, at those too.
 //
-// Threads: the optimizer's. Allocates nothing.
+// Threads: the optimizer's. Allocates nothing, but for a trace's first steps.
 #ifndef RINGZERO_OPTIMIZER_STEP_TIMELINE_H_
 #define RINGZERO_OPTIMIZER_STEP_TIMELINE_H_
 
@@ -18,12 +19,15 @@
 #include <cstdint>
 #include <ostream>
 #include <string_view>
+#include <vector>
 
 #include "absl/time/time.h"
+#include "optimizer/step_trace.h"
 #include "runtime/base/clock.h"
 
 namespace rz {
 
+// In the order of TraceKind.
 enum class StepPart : uint8_t { kForward, kBackward, kCommunication, kOptimizer, kOther };
 inline constexpr size_t kStepPartCount = 5;
 
@@ -44,10 +48,20 @@ struct StepTimes {
   StepTimes& operator+=(const StepTimes& other);
 };
 
+// What the thread is doing, and for which part of the model.
+struct StepMoment {
+  StepPart part = StepPart::kOther;
+  StepPlace place;
+};
+
 class StepTimeline {
  public:
   // The clock outlives the timeline.
   explicit StepTimeline(const Clock* clock) : clock_(clock) {}
+
+  // Records what follows in `trace`, which outlives the timeline or is taken away with null. Its
+  // steps are counted from here. Between steps.
+  void set_trace(StepTrace* trace);
 
   // Begins a step, in StepPart::kOther, unless one has begun.
   void Begin();
@@ -55,38 +69,45 @@ class StepTimeline {
   // Ends the step. Requires that one has begun.
   StepTimes End();
 
-  // The thread is in `part` from here on. Returns the part it was in. Between steps nothing is
-  // measured.
-  StepPart Enter(StepPart part);
+  // The thread is in `part` from here on, for `place`. Returns what it was doing. Between steps
+  // nothing is measured.
+  StepMoment Enter(StepPart part, StepPlace place = {});
 
-  // A collective is under way, or is so no more, from here on. Within kCommunication.
-  void CollectiveBegan() { ++under_way_; }
-  void CollectiveEnded() { --under_way_; }
+  // A collective is under way from here on, on `bytes` of memory; or is so no more. Of one kind and
+  // place there is one at a time. Within kCommunication.
+  void CollectiveBegan(TraceKind kind, StepPlace place, int64_t bytes);
+  void CollectiveEnded(TraceKind kind, StepPlace place);
 
  private:
   // Gives the part that is being left what has passed since it was entered.
   void Account();
+  void Record(absl::Duration now);
+  int64_t NowNanoseconds() const { return absl::ToInt64Nanoseconds(clock_->Now()); }
 
   const Clock* clock_;
   bool running_ = false;
-  StepPart part_ = StepPart::kOther;
+  StepMoment moment_;
   absl::Duration since_;
   int64_t under_way_ = 0;
   StepTimes times_;
+
+  StepTrace* trace_ = nullptr;
+  int64_t step_ = 0;               // of the trace
+  std::vector<TraceEvent> begun_;  // collectives that are under way, where there is a trace
 };
 
 // The thread is in a part while this lives, and then back in the one before.
 class StepSection {
  public:
-  StepSection(StepTimeline* timeline, StepPart part)
-      : timeline_(timeline), before_(timeline->Enter(part)) {}
-  ~StepSection() { timeline_->Enter(before_); }
+  StepSection(StepTimeline* timeline, StepPart part, StepPlace place = {})
+      : timeline_(timeline), before_(timeline->Enter(part, place)) {}
+  ~StepSection() { timeline_->Enter(before_.part, before_.place); }
   StepSection(const StepSection&) = delete;
   StepSection& operator=(const StepSection&) = delete;
 
  private:
   StepTimeline* timeline_;
-  StepPart before_;
+  StepMoment before_;
 };
 
 }  // namespace rz

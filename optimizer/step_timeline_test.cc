@@ -5,9 +5,11 @@
 #include <string>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
 #include "gmock/gmock.h"
 #include "optimizer/sim_ranks.h"
+#include "optimizer/step_trace.h"
 #include "optimizer/zero_optimizer.h"
 #include "runtime/base/clock.h"
 #include "runtime/base/status_matchers.h"
@@ -52,18 +54,18 @@ TEST(StepTimelineTest, HiddenIsWhatPassesOutsideCommunicationWhileACollectiveIsU
   for (int i = 0; i < 2; ++i) {
     const StepSection moving(&timeline, StepPart::kCommunication);
     clock.Advance(2 * kMillisecond);
-    timeline.CollectiveBegan();
+    timeline.CollectiveBegan(TraceKind::kReduce, {0, i}, 8);
   }
   clock.Advance(4 * kMillisecond);  // two are: counted once
   {
     const StepSection moving(&timeline, StepPart::kCommunication);
-    timeline.CollectiveEnded();
+    timeline.CollectiveEnded(TraceKind::kReduce, {0, 1});
   }
   clock.Advance(8 * kMillisecond);  // one is
   {
     const StepSection waiting(&timeline, StepPart::kCommunication);
     clock.Advance(16 * kMillisecond);
-    timeline.CollectiveEnded();
+    timeline.CollectiveEnded(TraceKind::kReduce, {0, 0});
   }
   clock.Advance(32 * kMillisecond);
   const StepTimes times = timeline.End();
@@ -88,6 +90,39 @@ TEST(StepTimelineTest, BetweenStepsNothingIsMeasured) {
     EXPECT_EQ(times.total(), 2 * kMillisecond);
     EXPECT_EQ(times[StepPart::kOther], 2 * kMillisecond);
   }
+}
+
+TEST(StepTimelineTest, TraceHasEveryStayAndEveryCollective) {
+  ManualClock clock;
+  StepTimeline timeline(&clock);
+  StepTrace trace(100);
+  timeline.set_trace(&trace);
+  timeline.CollectiveBegan(TraceKind::kGather, {2, -1}, 8);  // before the step: left out
+  timeline.CollectiveEnded(TraceKind::kGather, {2, -1});
+  timeline.Begin();
+  timeline.Enter(StepPart::kBackward, {1, -1});
+  clock.Advance(1 * kMillisecond);
+  {
+    const StepSection moving(&timeline, StepPart::kCommunication);
+    timeline.CollectiveBegan(TraceKind::kReduce, {1, 7}, 64);
+    clock.Advance(2 * kMillisecond);
+  }
+  clock.Advance(4 * kMillisecond);
+  timeline.Enter(StepPart::kBackward, {0, -1});  // the same part, elsewhere
+  clock.Advance(8 * kMillisecond);
+  timeline.Enter(StepPart::kCommunication);
+  timeline.CollectiveEnded(TraceKind::kReduce, {1, 7});
+  timeline.End();
+  std::vector<std::string> events;
+  for (const TraceEvent& event : trace.TakeSorted(1)) {
+    EXPECT_EQ(event.step, 1);
+    events.push_back(absl::StrCat(static_cast<int>(event.kind), " unit ", event.place.unit, " ",
+                                  event.place.bucket, ": ", event.begin_ns / 1'000'000, " to ",
+                                  event.end_ns / 1'000'000, ", ", event.bytes));
+  }
+  EXPECT_THAT(events, ::testing::ElementsAre("1 unit 1 -1: 0 to 1, 0", "2 unit -1 -1: 1 to 3, 0",
+                                             "5 unit 1 7: 1 to 15, 64", "1 unit 1 -1: 3 to 7, 0",
+                                             "1 unit 0 -1: 7 to 15, 0"));
 }
 
 // A clock that a look at makes go on, so that no two moments are the same.

@@ -158,9 +158,9 @@ int Main(int argc, char** argv) {
   if (flags.WasSet("join-timeout")) environment->join_timeout = join_timeout;
   if (flags.WasSet("connect-timeout")) environment->connect_timeout = connect_timeout;
   // Not after an hour of training.
-  if (absl::Status status = CheckWritable(config->report_path); !status.ok()) {
-    return Fail(Where(environment->rank, 0), status);
-  }
+  absl::Status writable = CheckWritable(config->report_path, "report");
+  writable.Update(CheckWritable(config->trace_path, "trace"));
+  if (!writable.ok()) return Fail(Where(environment->rank, 0), writable);
   const absl::StatusOr<Dataset> dataset = OpenDataset(*config);
   if (!dataset.ok()) return Fail(Where(environment->rank, 0), dataset.status());
   return JoinAndTrain(*config, *dataset, *environment);

@@ -106,6 +106,20 @@ absl::StatusOr<FlatLayout> FlatLayout::Create(std::vector<ParamSpec> specs,
   return layout;
 }
 
+std::string FlatLayout::unit_name(size_t index) const {
+  const ParamUnit& unit = units_[index];
+  std::string common = specs_[unit.first].name;
+  if (unit.count == 1) return common;
+  for (size_t i = unit.first + 1; i < unit.first + unit.count; ++i) {
+    const std::string& name = specs_[i].name;
+    const auto differs = std::mismatch(common.begin(), common.end(), name.begin(), name.end());
+    common.erase(differs.first, common.end());
+  }
+  const size_t dot = common.rfind('.');
+  if (dot == std::string::npos || dot == 0) return absl::StrCat("unit ", index);
+  return common.substr(0, dot);
+}
+
 std::vector<int64_t> FlatLayout::segments() const {
   std::vector<int64_t> segments;
   for (size_t unit = units_.size(); unit-- > 0;) segments.push_back(units_[unit].flat.count);

@@ -61,6 +61,10 @@ class FlatLayout {
   size_t unit_count() const { return units_.size(); }
   const ParamUnit& unit(size_t index) const { return units_[index]; }
 
+  // What the names of the unit's parameters have in common up to their last dot ("layer1" of
+  // layer1.weight and layer1.bias), the name of an only one, or "unit 3".
+  std::string unit_name(size_t index) const;
+
   // Elements of each unit with its padding, in flat order: the last unit first.
   std::vector<int64_t> segments() const;
 

@@ -52,6 +52,21 @@ TEST(FlatLayoutTest, UnitsAreRunsOfTheirOwn) {
   EXPECT_EQ(layout.Find(95), std::nullopt);
 }
 
+TEST(FlatLayoutTest, UnitsAreNamedByWhatTheirParametersShare) {
+  ASSERT_OK_AND_ASSIGN(const FlatLayout layout, FlatLayout::Create({{"layer1.weight", {2}, 0},
+                                                                    {"layer1.bias", {2}, 0},
+                                                                    {"alone", {2}, 1},
+                                                                    {"layer2.weight", {2}, 2},
+                                                                    {"layer20.weight", {2}, 2},
+                                                                    {"h.3.mlp.in", {2}, 3},
+                                                                    {"h.3.mlp.out", {2}, 3},
+                                                                    {"h.3.norm", {2}, 3}}));
+  EXPECT_EQ(layout.unit_name(0), "layer1");
+  EXPECT_EQ(layout.unit_name(1), "alone");
+  EXPECT_EQ(layout.unit_name(2), "unit 2");
+  EXPECT_EQ(layout.unit_name(3), "h.3");
+}
+
 TEST(FlatLayoutTest, UnitsOutOfOrderAreRefused) {
   EXPECT_THAT(FlatLayout::Create({{"a", {7}, 1}}), StatusIs(kInvalid, HasSubstr("'a'")));
   EXPECT_THAT(FlatLayout::Create({{"a", {7}, 0}, {"b", {7}, 2}}),

@@ -37,6 +37,10 @@ inline constexpr double kMaxHyperparameter = 1000;  // learning rate, weight dec
 // A report of an earlier run (--reference).
 inline constexpr size_t kMaxReportBytes = size_t{16} << 20;
 
+// Events of a rank in a trace (--trace), of 48 bytes here and some 200 in the file: the last few
+// hundred steps of a model of some layers.
+inline constexpr size_t kMaxTraceEvents = size_t{1} << 16;
+
 // Of fp16's loss scale.
 inline constexpr double kMaxLossScale = 4294967296;
 

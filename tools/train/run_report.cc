@@ -190,12 +190,12 @@ std::string ToJson(const RunReport& report) {
   return json;
 }
 
-absl::Status CheckWritable(const std::string& path) {
+absl::Status CheckWritable(const std::string& path, const char* what) {
   if (path.empty()) return absl::OkStatus();
   FILE* const file = std::fopen(path.c_str(), "a");
   if (file != nullptr && std::fclose(file) == 0) return absl::OkStatus();
   return absl::UnknownError(
-      absl::StrCat(path, ": the report cannot be written: ", std::strerror(errno)));
+      absl::StrCat(path, ": the ", what, " cannot be written: ", std::strerror(errno)));
 }
 
 absl::Status WriteReport(const RunReport& report, const std::string& path) {

@@ -42,9 +42,10 @@ struct RunReport {
 
 std::string ToJson(const RunReport& report);
 
-// Whether WriteReport could write there, to be asked before the work; an empty path is none.
+// Whether `what` ("report") could be written there, to be asked before the work; an empty path is
+// none.
 //   Unknown  it could not; the message has the system's reason
-absl::Status CheckWritable(const std::string& path);
+absl::Status CheckWritable(const std::string& path, const char* what);
 
 //   Unknown  the file cannot be written; the message has the system's reason
 absl::Status WriteReport(const RunReport& report, const std::string& path);

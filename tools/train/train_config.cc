@@ -26,13 +26,14 @@ uint64_t Hash(const std::string& text) {
 }  // namespace
 
 std::string TrainConfig::AgreementText() const {
-  return absl::StrCat(
-      "dataset ", dataset, " model ", model.ToString(), " stage ", std::string(NameOf(stage)),
-      " dtype ", std::string(NameOf(dtype)), " numeric ", std::string(NameOf(numeric_mode)),
-      " optimizer ", Fingerprint(optimizer), " schedule ", Fingerprint(schedule), " clip ", clip,
-      " loss-scale ", Fingerprint(loss_scale), " config ", Fingerprint(zero), " global-batch ",
-      global_batch, " steps ", steps, " epochs ", epochs, " seed ", seed, " algo ", algorithms,
-      " transport ", transport, " compare ", compare, " breakdown ", step_breakdown);
+  return absl::StrCat("dataset ", dataset, " model ", model.ToString(), " stage ",
+                      std::string(NameOf(stage)), " dtype ", std::string(NameOf(dtype)),
+                      " numeric ", std::string(NameOf(numeric_mode)), " optimizer ",
+                      Fingerprint(optimizer), " schedule ", Fingerprint(schedule), " clip ", clip,
+                      " loss-scale ", Fingerprint(loss_scale), " config ", Fingerprint(zero),
+                      " global-batch ", global_batch, " steps ", steps, " epochs ", epochs,
+                      " seed ", seed, " algo ", algorithms, " transport ", transport, " compare ",
+                      compare, " breakdown ", step_breakdown, " trace ", !trace_path.empty());
 }
 
 uint64_t TrainConfig::AgreementHash() const {
@@ -81,6 +82,9 @@ void TrainFlags::Declare(FlagSet* flags) {
   flags->Bool("compare", &values_.compare,
               "train with every stage, one after the other, and show what each costs");
   flags->String("report", &values_.report_path, "write what rank 0 measured to this JSON file");
+  flags->String("trace", &values_.trace_path,
+                "write what every rank did, moment by moment, to this file, for ui.perfetto.dev or "
+                "chrome://tracing: the last steps, as many as fit");
   flags->String("reference", &values_.reference_path,
                 "a --report of a ddp run of the same model and ranks, to show beside this one");
 }
@@ -166,7 +170,7 @@ absl::StatusOr<TrainConfig> TrainFlags::Read(const FlagSet& flags,
   if (flags.WasSet("steps") && flags.WasSet("epochs")) {
     return absl::InvalidArgumentError("--steps and --epochs exclude each other: give one");
   }
-  for (const char* flag : {"stage", "report", "reference"}) {
+  for (const char* flag : {"stage", "report", "reference", "trace"}) {
     if (!config.compare || !flags.WasSet(flag)) continue;
     return absl::InvalidArgumentError(
         absl::StrCat("--compare runs every stage and prints what it has: leave out --", flag));

@@ -48,6 +48,7 @@ struct TrainConfig {
   std::string transport = "auto";
   std::string report_path;
   std::string reference_path;
+  std::string trace_path;
   bool compare = false;  // every stage, and not `stage`
 
   // Everything all ranks must have alike, as one line.

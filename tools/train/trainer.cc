@@ -120,7 +120,14 @@ void Trainer::Widen(size_t index, absl::Span<float> to) {
   ConvertToFloat(config_.dtype, to.data(), WorkingWeights(index), to.size());
 }
 
+void Trainer::Enter(size_t unit, Pass pass) {
+  if (pass == Pass::kEvaluation) return;
+  optimizer_->timeline()->Enter(pass == Pass::kForward ? StepPart::kForward : StepPart::kBackward,
+                                {.unit = static_cast<int32_t>(unit)});
+}
+
 absl::Status Trainer::Load(size_t unit, Pass pass, absl::Span<float> parameters) {
+  Enter(unit, pass);
   RZ_RETURN_IF_ERROR(optimizer_->Gather(unit, pass));
   const size_t next = pass == Pass::kBackward ? unit - 1 : unit + 1;
   if (next < model_->unit_count() &&

@@ -14,6 +14,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "collectives/communicator.h"
+#include "optimizer/step_trace.h"
 #include "optimizer/zero_optimizer.h"
 #include "runtime/base/clock.h"
 #include "tools/train/batch_order.h"
@@ -46,6 +47,9 @@ class Trainer : private UnitStore {
   // First values from the seed, the same on all ranks.
   absl::Status Initialize();
 
+  // Records the steps from here on in `trace`, which outlives the trainer.
+  void set_trace(StepTrace* trace) { optimizer_->timeline()->set_trace(trace); }
+
   // The next step of the order of samples.
   //   OutOfRange  the loss of this rank's samples is not finite; nothing was sent. The message
   //               has the parameter with the largest weight
@@ -77,6 +81,9 @@ class Trainer : private UnitStore {
   absl::Status Load(size_t unit, Pass pass, absl::Span<float> parameters) override;
   absl::Status Take(size_t unit, absl::Span<const float> gradients) override;
   absl::Status Done(size_t unit, Pass pass) override;
+
+  // This unit is used in `pass` from here on.
+  void Enter(size_t unit, Pass pass);
 
   // Of parameter `index`, whose unit is gathered.
   const void* WorkingWeights(size_t index) const;

@@ -11,7 +11,9 @@
 #include "optimizer/step_report.h"
 #include "runtime/base/simd_level.h"
 #include "runtime/base/status_macros.h"
+#include "tools/train/limits.h"
 #include "tools/train/step_breakdown.h"
+#include "tools/train/trace_file.h"
 
 namespace rz {
 namespace {
@@ -66,9 +68,30 @@ absl::Status TrainingRun::Run() {
   RZ_ASSIGN_OR_RETURN(const WirePlan wire, trainer_->optimizer().ExpectedWire());
   report_.expected_payload_bytes_per_step = wire.payload_bytes();
   report_.wire_formula = wire.explanation;
+  RZ_RETURN_IF_ERROR(StartTrace());
   RZ_RETURN_IF_ERROR(RunSteps());
   report_.seconds = absl::ToDoubleSeconds(clock_->Now() - begin);
   return Finish();
+}
+
+absl::Status TrainingRun::StartTrace() {
+  if (config_.trace_path.empty()) return absl::OkStatus();
+  RZ_ASSIGN_OR_RETURN(alignment_, AlignClocks(communicator_, *clock_));
+  trace_.emplace(kMaxTraceEvents);
+  trainer_->set_trace(&*trace_);
+  return absl::OkStatus();
+}
+
+absl::Status TrainingRun::FinishTrace() {
+  if (!trace_) return absl::OkStatus();
+  trainer_->set_trace(nullptr);
+  std::vector<std::string> units;
+  const FlatLayout& layout = trainer_->optimizer().layout();
+  for (size_t unit = 0; unit < layout.unit_count(); ++unit) units.push_back(layout.unit_name(unit));
+  RZ_ASSIGN_OR_RETURN(const std::string description,
+                      WriteTrace(&*trace_, alignment_, units, communicator_, config_.trace_path));
+  progress_->Line(absl::StrCat("trace: ", config_.trace_path, ": ", description));
+  return absl::OkStatus();
 }
 
 absl::Status TrainingRun::RunSteps() {
@@ -130,6 +153,7 @@ absl::Status TrainingRun::Finish() {
   RZ_ASSIGN_OR_RETURN(wire_difference_, trainer_->MaxOverRanks(wire_difference_));
   RZ_ASSIGN_OR_RETURN(const int64_t unbalanced,
                       trainer_->MaxOverRanks(report_.memory.Balances() ? 0 : 1));
+  RZ_RETURN_IF_ERROR(FinishTrace());
   PrintSummary();
   RZ_RETURN_IF_ERROR(progress_->status());
   if (wire_difference_ != 0) {

@@ -12,7 +12,9 @@
 #include "absl/status/statusor.h"
 #include "collectives/communicator.h"
 #include "optimizer/step_timeline.h"
+#include "optimizer/step_trace.h"
 #include "runtime/base/clock.h"
+#include "tools/train/clock_alignment.h"
 #include "tools/train/dataset.h"
 #include "tools/train/progress.h"
 #include "tools/train/run_report.h"
@@ -33,7 +35,7 @@ class TrainingRun {
   // times, accuracy and CRC.
   //   Internal   weights differ between ranks, or bytes measured (memory, wire) are not the
   //              formula's
-  //   Unknown    what is printed could not be written
+  //   Unknown    what is printed, or the trace, could not be written
   //   otherwise  as Trainer's
   absl::Status Run();
 
@@ -49,6 +51,9 @@ class TrainingRun {
   absl::Status EndEpoch();
   absl::Status Finish();
 
+  absl::Status StartTrace();
+  absl::Status FinishTrace();
+
   void PrintHeader();
   absl::Status PrintStep(const TrainStep& step);
   void PrintSummary();
@@ -62,6 +67,8 @@ class TrainingRun {
   Progress* progress_;
   const Clock* clock_;
 
+  std::optional<StepTrace> trace_;  // outlives the trainer, which records in it
+  ClockAlignment alignment_;
   std::unique_ptr<Trainer> trainer_;
   RunReport report_;
   StepTimes times_;  // of all steps of this rank
