@@ -10,6 +10,7 @@
 #include "optimizer/memory_report.h"
 #include "runtime/base/status_macros.h"
 #include "runtime/memory/memory.h"
+#include "tools/train/process_memory.h"
 #include "tools/train/step_breakdown.h"
 #include "tools/train/training_run.h"
 
@@ -31,6 +32,11 @@ std::string RenderComparison(absl::Span<const RunReport> reports) {
   std::vector<MemoryReport> memory;
   for (const RunReport& report : reports) memory.push_back(report.memory);
   std::string text = RenderMemoryTable(memory);
+  std::vector<ShapeProcessMemory> processes;
+  for (const RunReport& report : reports) {
+    if (report.process_memory) processes.push_back({report.memory.shape, *report.process_memory});
+  }
+  if (!processes.empty()) absl::StrAppend(&text, RenderProcessMemory(processes));
   absl::StrAppendFormat(&text, "%-8s | %14s %14s %10s %6s | %8s\n", "stage", "wire, bytes",
                         "formula", "difference", "to ddp", "weights");
   const int64_t ddp = reports[0].payload_bytes_per_step;

@@ -77,6 +77,19 @@ void ToProto(const StepBreakdown& breakdown, proto::RunReport* to) {
   }
 }
 
+void ToProto(const BytesOverRanks& over, proto::BytesReport* to) {
+  to->set_mean_bytes(over.mean);
+  to->set_max_bytes(static_cast<double>(over.max));
+  to->set_max_rank(over.max_rank);
+}
+
+void ToProto(const ProcessMemoryOverRanks& memory, proto::ProcessMemoryReport* to) {
+  ToProto(memory.pss, to->mutable_pss());
+  ToProto(memory.pss_peak, to->mutable_pss_peak());
+  ToProto(memory.rss, to->mutable_rss());
+  ToProto(memory.rss_peak, to->mutable_rss_peak());
+}
+
 absl::Status Missing(const std::string& name) {
   return absl::InvalidArgumentError(
       absl::StrCat("no report of rz_train: expected \"", name, "\", found nothing"));
@@ -178,6 +191,7 @@ std::string ToJson(const RunReport& report) {
   }
   message.set_seconds(report.seconds);
   ToProto(report.breakdown, &message);
+  if (report.process_memory) ToProto(*report.process_memory, message.mutable_process_memory());
   message.set_test_accuracy(report.test_accuracy);
   message.set_weights_crc32c(absl::StrFormat("%08X", report.weights_crc32c));
 

@@ -5,6 +5,7 @@
 #define RINGZERO_TOOLS_TRAIN_RUN_REPORT_H_
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -12,6 +13,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "optimizer/memory_report.h"
+#include "tools/train/process_memory.h"
 #include "tools/train/step_breakdown.h"
 #include "tools/train/train_config.h"
 
@@ -38,6 +40,9 @@ struct RunReport {
   uint32_t weights_crc32c = 0;
   double seconds = 0;
   StepBreakdown breakdown;  // of all ranks
+
+  // Of all ranks; nothing where some system does not tell.
+  std::optional<ProcessMemoryOverRanks> process_memory;
 };
 
 std::string ToJson(const RunReport& report);

@@ -32,6 +32,7 @@ RunReport SomeReport() {
   report.losses = {2.5, NAN};
   report.epochs = {{0.5, 0.75}};
   report.breakdown.rows[kHiddenRow] = {.mean = 1.5, .min = 1, .max = 2, .max_rank = 3};
+  report.process_memory.emplace().pss_peak = {.mean = 2.5, .max = 3, .max_rank = 1};
   report.weights_crc32c = 0xabc;
   return report;
 }
@@ -43,6 +44,8 @@ TEST(RunReportTest, Json_HasWhatWasMeasured) {
       json,
       AllOf(HasSubstr("\"transport\": \"ucx \\\"1.13\\\"\""), HasSubstr("\"master_bytes\": 814208"),
             HasSubstr("\"steps\": 0"), HasSubstr("\"test_accuracy\": 0.75"),
+            ContainsRegex("\"pss_peak\": \\{[ \n]+\"mean_bytes\": 2.5,[ \n]+"
+                          "\"max_bytes\": 3,[ \n]+\"max_rank\": 1"),
             ContainsRegex("\"part\": \"hidden communication\",[ \n]+\"mean_ms\": 1.5,[ \n]+"
                           "\"min_ms\": 1,[ \n]+\"max_ms\": 2,[ \n]+\"max_rank\": 3")));
   ASSERT_OK_AND_ASSIGN(const ReferenceRun run, ParseReference(json));

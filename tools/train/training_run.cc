@@ -132,6 +132,7 @@ absl::Status TrainingRun::TrainOne() {
 absl::Status TrainingRun::EndEpoch() {
   RZ_ASSIGN_OR_RETURN(const double loss_sum, trainer_->SumOverRanks(epoch_loss_sum_));
   RZ_ASSIGN_OR_RETURN(const double accuracy, trainer_->TestAccuracy());
+  process_memory_.Take();
   const double loss = loss_sum / static_cast<double>(epoch_samples_);
   report_.epochs.push_back({loss, accuracy});
   const absl::Duration now = clock_->Now();
@@ -150,6 +151,8 @@ absl::Status TrainingRun::Finish() {
   RZ_ASSIGN_OR_RETURN(report_.weights_crc32c, trainer_->WeightsCrc32c());
   RZ_ASSIGN_OR_RETURN(report_.breakdown, BreakDownOverRanks(times_, last_step_, communicator_));
   report_.memory = trainer_->optimizer().Memory();
+  process_memory_.Take();
+  RZ_ASSIGN_OR_RETURN(report_.process_memory, MemoryOverRanks(process_memory_, communicator_));
   RZ_ASSIGN_OR_RETURN(wire_difference_, trainer_->MaxOverRanks(wire_difference_));
   RZ_ASSIGN_OR_RETURN(const int64_t unbalanced,
                       trainer_->MaxOverRanks(report_.memory.Balances() ? 0 : 1));
@@ -248,6 +251,9 @@ void TrainingRun::PrintSummary() {
     reports.push_back(sharded);
   }
   PrintTable(RenderMemoryTable(reports));
+  if (report_.process_memory) {
+    PrintTable(RenderProcessMemory({{report_.memory.shape, *report_.process_memory}}));
+  }
   PrintTable(RenderBreakdowns({{StageLabel(config_.stage), report_.breakdown}}));
   progress_->Line(absl::StrCat("algorithms: ", report_.algorithms));
   progress_->Line(absl::StrFormat(

@@ -16,6 +16,7 @@
 #include "runtime/base/clock.h"
 #include "tools/train/clock_alignment.h"
 #include "tools/train/dataset.h"
+#include "tools/train/process_memory.h"
 #include "tools/train/progress.h"
 #include "tools/train/run_report.h"
 #include "tools/train/train_config.h"
@@ -72,6 +73,7 @@ class TrainingRun {
   std::unique_ptr<Trainer> trainer_;
   RunReport report_;
   StepTimes times_;  // of all steps of this rank
+  ProcessMemorySamples process_memory_;
   int64_t step_ = 0;
   int64_t last_step_ = 0;
   absl::Duration epoch_begin_;
