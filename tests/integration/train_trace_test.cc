@@ -164,6 +164,21 @@ void ExpectComputeAddsUpToTheBreakdown(const Trace& trace) {
   EXPECT_THAT(of_trace, ::testing::IsEmpty());
 }
 
+// A thread starts a collective, and sees that it is done, in communication, and not in a layer.
+void ExpectCollectivesMoveInCommunication(const Trace& trace) {
+  const auto moves_at = [&](int64_t rank, double moment) {
+    return std::any_of(trace.events.begin(), trace.events.end(), [&](const Event& stay) {
+      return stay.rank == rank && stay.category == "exposed communication" &&
+             stay.begin <= moment + kRounding && moment <= stay.end + kRounding;
+    });
+  };
+  for (const Event& event : trace.events) {
+    if (event.lane == 0) continue;
+    EXPECT_TRUE(moves_at(event.rank, event.begin)) << "begin of " << event.name;
+    EXPECT_TRUE(moves_at(event.rank, event.end)) << "end of " << event.name;
+  }
+}
+
 TEST_P(TrainTraceTest, LanesDoNotOverlapAndAddUpToTheBreakdown) {
   const Trace trace = TraceOfStage();
   std::set<std::pair<int64_t, int64_t>> steps;  // by rank
@@ -174,6 +189,7 @@ TEST_P(TrainTraceTest, LanesDoNotOverlapAndAddUpToTheBreakdown) {
   EXPECT_EQ(steps.size(), static_cast<size_t>(kRanks * kSteps));
   ExpectLanesDoNotOverlap(trace);
   ExpectComputeAddsUpToTheBreakdown(trace);
+  ExpectCollectivesMoveInCommunication(trace);
 }
 
 TEST_P(TrainTraceTest, ShowsEachLayerBucketAndUnit) {
