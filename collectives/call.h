@@ -9,6 +9,7 @@
 #include "absl/types/span.h"
 #include "collectives/collective.h"
 #include "collectives/kernels/reduce_kernel.h"
+#include "collectives/shard_kernel.h"
 #include "runtime/base/dtype.h"
 #include "runtime/base/types.h"
 
@@ -25,6 +26,12 @@ struct CallOptions {
 
   // Of ReduceOp::kPremulSum.
   PremulFactor premul = {};
+
+  // Run by each rank on its shard of an all_reduce, which then gives all ranks what the kernels
+  // made of the sums; or of a reduce_scatter, which then gives nobody anything: its receive buffer
+  // is not looked at. Through memory that all ranks share (Communicator::RunsShardKernels), and not
+  // in a v variant. Stays until the call is done.
+  ShardKernel* kernel = nullptr;
 };
 
 struct Call {

@@ -8,6 +8,8 @@
 //   gather           s_r, n     likewise on the root, which alone writes
 //   scatter          n, s_r     recv == send + offset of its chunk on the root, which alone reads n
 //   all_to_all       world * n, world * n   never in place
+//
+// A reduce_scatter with a shard kernel writes nothing.
 #include "collectives/call_check.h"
 
 #include <algorithm>
@@ -71,6 +73,11 @@ absl::Status Check::CheckNumbers() const {
   if (call_.options.tile_chunk < 0) {
     return Wrong(absl::StrCat("tile_chunk ", call_.options.tile_chunk, " is negative"));
   }
+  if (call_.options.kernel != nullptr &&
+      (call_.has_counts || (call_.collective != Collective::kAllReduce &&
+                            call_.collective != Collective::kReduceScatter))) {
+    return Wrong("a shard kernel is run in all_reduce and reduce_scatter alone");
+  }
   if (call_.has_counts) return CheckVariant();
   if (call_.count < 0) return Wrong(absl::StrCat("count ", call_.count, " is negative"));
   const int64_t copies = call_.collective == Collective::kAllToAll ? world_ : 1;
@@ -125,7 +132,7 @@ Check::Extent Check::EvenExtent() const {
     case Collective::kReduce:
       return {call_.count, is_root ? call_.count : 0, 0};
     case Collective::kReduceScatter:
-      return {call_.count, shard, own};
+      return {call_.count, call_.options.kernel != nullptr ? 0 : shard, own};
     case Collective::kAllGather:
       return {shard, call_.count, own, true};
     case Collective::kGather:

@@ -45,7 +45,11 @@ absl::Status Malformed(const std::string& what) {
 std::string Details(const CallDescriptor& call, const CallDescriptor& other) {
   std::string text;
   if (call.counts_hash != other.counts_hash) {
-    absl::StrAppend(&text, ", counts of the ranks with hash ", absl::Hex(call.counts_hash));
+    if (call.counts_hash == CallDescriptor::kShardKernel) {
+      text = ", with a shard kernel";
+    } else {
+      absl::StrAppend(&text, ", counts of the ranks with hash ", absl::Hex(call.counts_hash));
+    }
   }
   if (call.tile_chunk != other.tile_chunk) {
     absl::StrAppend(&text, ", tile_chunk ", call.tile_chunk);

@@ -28,6 +28,7 @@ struct CallDescriptor {
   static constexpr uint8_t kNotApplicable = 0xff;  // dtype and op of calls that have none
   static constexpr int32_t kNoRoot = -1;
   static constexpr uint16_t kNoPayload = 0xffff;
+  static constexpr uint64_t kShardKernel = 1;  // counts_hash of a call with a kernel
 
   uint32_t magic = kMagic;
   uint8_t version = kVersion;

@@ -360,6 +360,14 @@ absl::StatusOr<Carriage> Communicator::CarriageOf(Collective collective, DType d
   return impl_->selector().CarriageOf(collective, dtype, impl_->options().numeric_mode);
 }
 
+bool Communicator::RunsShardKernels(DType dtype) const {
+  const auto is_shared = [&](Collective collective) {
+    const absl::StatusOr<Carriage> carriage = CarriageOf(collective, dtype);
+    return carriage.ok() && !carriage->wire.has_value();
+  };
+  return is_shared(Collective::kAllReduce) && is_shared(Collective::kReduceScatter);
+}
+
 bool Operation::Poll() {
   if (!done()) communicator_->Poll();
   return done();

@@ -205,6 +205,10 @@ class Communicator {
   absl::Status ShareMemory();
   bool shares_memory() const;  // all ranks do
 
+  // Calls may have a shard kernel (CallOptions), as the algorithms of all_reduce and reduce_scatter
+  // of this dtype have been chosen: the same on all ranks.
+  bool RunsShardKernels(DType dtype) const;
+
   // Bytes of the memory by which the ranks share it: shared_slot_bytes * 8 and some pages, whatever
   // is called; 0: they share none.
   size_t shared_scratch_bytes() const;

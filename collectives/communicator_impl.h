@@ -104,6 +104,8 @@ class Communicator::Impl final : private ControlListener {
   void SetLayouts(const Call& call, const AlgorithmTraits& traits, Plan& plan);
   void SetSharedLayout(const Call& call, Plan& plan);
 
+  //   Unimplemented  the call has a shard kernel and the plan's algorithm runs none
+  absl::Status CheckKernel(const Call& call, const Plan& plan) const;
   int64_t Begin(const Call& call, const Plan& plan, absl::Span<const Call> packed = {});
   CallDescriptor Describe(const Call& call, const Plan& plan, absl::Span<const Call> packed) const;
   void OnFinished(int64_t number, const absl::Status& result);

@@ -6,8 +6,10 @@
 // A group first does 1 and 2 for all its calls, then 3; runs of small calls are packed, with the
 // algorithm that each of them would have alone.
 #include <algorithm>
+#include <string>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
 #include "collectives/call_check.h"
 #include "collectives/communicator_impl.h"
 #include "collectives/kernels/reduce_kernel.h"
@@ -136,6 +138,7 @@ CallDescriptor Communicator::Impl::Describe(const Call& call, const Plan& plan,
     described.op = static_cast<uint8_t>(call.op);
     described.mode = static_cast<uint8_t>(ModeOf(call.options));
   }
+  if (call.options.kernel != nullptr) described.counts_hash = CallDescriptor::kShardKernel;
   if (call.has_counts) described.counts_hash = HashOfCounts({});
   if (call.has_counts && !own_counts) described.counts_hash = HashOfCounts(call.counts);
   for (const Call& member : packed) {
@@ -149,7 +152,7 @@ int64_t Communicator::Impl::Begin(const Call& call, const Plan& plan,
   const uint32_t fingerprint = guard_->Begin(Describe(call, plan, packed));
   const int64_t number = guard_->last();
   if (plan.algorithm == Algorithm::kShared) {
-    shared_->engine().Start(number, plan, call.send, call.recv);
+    shared_->engine().Start(number, plan, call.send, call.recv, call.options.kernel);
   } else if (plan.algorithm == Algorithm::kHierarchical) {
     hierarchy_->Start(number, plan, ModeOf(call.options), call.send, call.recv);
   } else {
@@ -169,15 +172,28 @@ void Communicator::Impl::OnFinished(int64_t number, const absl::Status& result) 
   }
 }
 
+absl::Status Communicator::Impl::CheckKernel(const Call& call, const Plan& plan) const {
+  if (call.options.kernel == nullptr || plan.algorithm == Algorithm::kShared) {
+    return absl::OkStatus();
+  }
+  return absl::UnimplementedError(
+      absl::StrCat(group_.DescribeSelf(), ", ", std::string(NameOf(call.collective)), " by ",
+                   std::string(NameOf(plan.algorithm)),
+                   ": a shard kernel is run by calls through shared memory alone; ask "
+                   "RunsShardKernels first"));
+}
+
 absl::StatusOr<Operation> Communicator::Impl::Start(const Call& call) {
   RZ_RETURN_IF_ERROR(CheckUsable());
   RZ_RETURN_IF_ERROR(CheckCall(call, group_.rank(), group_.size()));
   const Plan* const like_before = plans_.Find(call, selector_.generation());
   int64_t number;
   if (like_before != nullptr) {
+    RZ_RETURN_IF_ERROR(CheckKernel(call, *like_before));
     number = Begin(call, *like_before);
   } else {
     RZ_ASSIGN_OR_RETURN(const Plan plan, MakePlan(call));
+    RZ_RETURN_IF_ERROR(CheckKernel(call, plan));
     plans_.Keep(call, selector_.generation(), plan);
     number = Begin(call, plan);
   }
@@ -190,6 +206,7 @@ absl::StatusOr<Operation> Communicator::Impl::StartGroup(absl::Span<const Call> 
   for (const Call& call : calls) {
     RZ_RETURN_IF_ERROR(CheckCall(call, group_.rank(), group_.size()));
     RZ_ASSIGN_OR_RETURN(const Plan plan, MakePlan(call));
+    RZ_RETURN_IF_ERROR(CheckKernel(call, plan));
     group_algorithms_.push_back(plan.algorithm);
   }
   const int64_t first_number = guard_->last() + 1;

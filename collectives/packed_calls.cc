@@ -20,7 +20,8 @@ bool IsPackable(const Call& call, int world) {
       return false;
   }
   const int64_t bytes = call.count * static_cast<int64_t>(SizeOf(call.dtype));
-  return !call.has_counts && call.count > 0 && bytes <= kMaxPackedCall &&
+  return !call.has_counts && call.options.kernel == nullptr && call.count > 0 &&
+         bytes <= kMaxPackedCall &&
          ChunkLayout(call.count, world, call.options.tile_chunk).tile_count() == 1;
 }
 

@@ -30,13 +30,17 @@ SharedEngine::SharedEngine(SharedArea* area, SharedExchange* exchange, SharedReg
       processes_(static_cast<size_t>(area->world())),
       output_processes_(static_cast<size_t>(area->world())) {}
 
-void SharedEngine::Start(int64_t number, const Plan& plan, const void* input, void* output) {
+void SharedEngine::Start(int64_t number, const Plan& plan, const void* input, void* output,
+                         ShardKernel* kernel) {
   Running& call = running_.Add(number, plan);
-  call.sums_by_owner = SharedWork::SumsByOwner(plan, area_->world(), area_->slot_bytes());
+  call.sums_by_owner = (kernel != nullptr && plan.collective == Collective::kAllReduce) ||
+                       SharedWork::SumsByOwner(plan, area_->world(), area_->slot_bytes());
   call.work.Reset(&call.plan, area_->rank(), area_->world(), call.sums_by_owner,
                   static_cast<const std::byte*>(input), static_cast<std::byte*>(output));
+  call.work.UseKernel(kernel);
+  if (kernel != nullptr) ReserveForKernel(plan);
   const size_t largest_input = SharedWork::LargestInput(plan);
-  call.in_line = largest_input <= kMostBytesInLine;
+  call.in_line = largest_input <= kMostBytesInLine && kernel == nullptr;
   call.offered = call.summed = call.taken = 0;
   call.base = steps_;
   call.steps = call.in_line ? 0 : plan.lanes.lane_count();
@@ -48,6 +52,15 @@ void SharedEngine::Start(int64_t number, const Plan& plan, const void* input, vo
   NamePlaces(call, largest_input, input, output);
   // What is in reach needs no slot, if that of the others is too.
   if (running_.size() == 1 && !call.input.known() && !call.output.known()) OfferOne(call);
+}
+
+void SharedEngine::ReserveForKernel(const Plan& plan) {
+  const size_t bytes =
+      static_cast<size_t>(plan.lanes.largest_block()) * SizeOf(plan.arithmetic.dtype);
+  if (kernel_scratch_.size() >= bytes) return;
+  absl::StatusOr<Buffer> scratch = Buffer::Allocate(bytes, MemoryTag::kScratch);
+  trouble_.Update(scratch.status());
+  if (scratch.ok()) kernel_scratch_ = *std::move(scratch);
 }
 
 int SharedEngine::Poll() {
@@ -81,6 +94,7 @@ bool SharedEngine::FinishInLine(Running& call) {
 }
 
 int SharedEngine::Advance(Running& call) {
+  if (!trouble_.ok()) return 0;
   const bool agreed = exchange_->agreed() >= call.number;
   if (!call.decided && agreed) Decide(call);
   if (call.way != SharedWork::Way::kSlots) return AdvanceInPlace(call);
@@ -128,7 +142,7 @@ bool SharedEngine::TakeOne(Running& call) {
       inputs_[static_cast<size_t>(r)] = area_->InputSlot(r, step);
       results_[static_cast<size_t>(r)] = area_->ResultSlot(r, step);
     }
-    call.work.Take(call.taken, {false, inputs_},
+    call.work.Take(call.taken, {.of = inputs_, .kernel_scratch = kernel_scratch_.data()},
                    sums ? absl::MakeConstSpan(results_) : absl::Span<const std::byte* const>());
   }
   Publish(area_->header().taken, step + 1);

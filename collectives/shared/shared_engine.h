@@ -17,10 +17,12 @@
 #include "collectives/flight/flight_recorder.h"
 #include "collectives/plan.h"
 #include "collectives/running_calls.h"
+#include "collectives/shard_kernel.h"
 #include "collectives/shared/shared_area.h"
 #include "collectives/shared/shared_exchange.h"
 #include "collectives/shared/shared_regions.h"
 #include "collectives/shared/shared_work.h"
+#include "runtime/memory/memory.h"
 
 namespace rz {
 
@@ -33,8 +35,10 @@ class SharedEngine {
                FinishedCallback on_finished);
 
   // Starts the call that the exchange has begun and not ended; the plan's algorithm is kShared.
-  // Buffers stay until the call is done; the plan's offsets need not.
-  void Start(int64_t number, const Plan& plan, const void* input, void* output);
+  // Buffers and the kernel, null where there is none, stay until the call is done; the plan's
+  // offsets need not.
+  void Start(int64_t number, const Plan& plan, const void* input, void* output,
+             ShardKernel* kernel = nullptr);
 
   // Takes the steps that can be taken now, a few at most; returns how many.
   int Poll();
@@ -92,6 +96,8 @@ class SharedEngine {
   // Of the other ranks' buffers; returns a rank whose buffer cannot be mapped, or
   // SharedWork::kNone.
   int FindPlaces(const Running& call);
+  // Scratch for the pieces of a call's shard on their way through its kernel.
+  void ReserveForKernel(const Plan& plan);
   bool FindPlace(int rank, const SharedPlace& place, const std::byte*& address, int64_t& process);
   void SetTrouble(const Running& call, int rank);
   int AdvanceInPlace(Running& call);
@@ -119,6 +125,7 @@ class SharedEngine {
   std::vector<std::byte*> outputs_;
   std::vector<int64_t> processes_;         // of inputs_ that are fetched; otherwise 0
   std::vector<int64_t> output_processes_;  // of outputs_
+  Buffer kernel_scratch_;                  // of the oldest call, as large as the largest piece yet
   absl::Status trouble_;
 };
 

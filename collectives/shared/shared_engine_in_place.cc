@@ -95,7 +95,7 @@ bool SharedEngine::FindPlace(int rank, const SharedPlace& place, const std::byte
 }
 
 int SharedEngine::AdvanceInPlace(Running& call) {
-  if (call.taken == call.steps || !trouble_.ok()) return 0;
+  if (call.taken == call.steps) return 0;
   const int64_t end = call.base + call.steps;
   const bool has_part = call.way != SharedWork::Way::kTake || call.work.takes();
   if (!has_part && call.offered < call.steps) {
@@ -115,7 +115,11 @@ int SharedEngine::AdvanceInPlace(Running& call) {
 }
 
 bool SharedEngine::StepInPlace(Running& call) {
-  const SharedWork::Inputs inputs = {true, inputs_, processes_, area_->InputSlot(area_->rank(), 0)};
+  const SharedWork::Inputs inputs = {.whole = true,
+                                     .of = inputs_,
+                                     .processes = processes_,
+                                     .scratch = area_->InputSlot(area_->rank(), 0),
+                                     .kernel_scratch = kernel_scratch_.data()};
   int unreachable = SharedWork::kNone;
   switch (call.way) {
     case SharedWork::Way::kTake:

@@ -206,9 +206,21 @@ int SharedWork::Reduce(const Inputs& inputs, Position at, int32_t block, std::by
   return kNone;
 }
 
+int SharedWork::ReduceOwn(const Inputs& inputs, Position at, std::byte* at_hand, bool stream) {
+  const int unread = Reduce(inputs, at, rank_, at_hand, stream && kernel_ == nullptr);
+  if (kernel_ == nullptr || unread != kNone) return unread;
+  const int64_t count = CountOf(at, rank_);
+  if (count > 0) kernel_->Run(layout().ShardOffset(at), count, at_hand);
+  return kNone;
+}
+
 int SharedWork::SumWhole(int64_t lane, const Inputs& inputs) {
   const Position at = layout().At(lane);
-  return Reduce(inputs, at, rank_, output_ + OutputOffset(at, rank_), false);
+  std::byte* const output = output_ + OutputOffset(at, rank_);
+  std::byte* const sum = AtHand(inputs, output);
+  const int unread = ReduceOwn(inputs, at, sum, false);
+  Copy(output, sum, CountOf(at, rank_));
+  return unread;
 }
 
 int SharedWork::TakeSums(int64_t lane, absl::Span<std::byte* const> outputs,
@@ -235,7 +247,7 @@ void SharedWork::Sum(int64_t lane, const Inputs& inputs, std::byte* result_slot)
     Reduce(inputs, at, rank_, output_ + OutputOffset(at, rank_), streams_);
     return;
   }
-  Reduce(inputs, at, rank_, result_slot, false);
+  ReduceOwn(inputs, at, result_slot, false);
   if (takes()) CopyOut(output_ + OutputOffset(at, rank_), result_slot, CountOf(at, rank_));
 }
 
@@ -279,7 +291,7 @@ int SharedWork::Take(int64_t lane, const Inputs& inputs,
       }
       break;
     case Collective::kReduceScatter:
-      unread = Reduce(inputs, at, rank_, output_ + OutputOffset(at, rank_), streams_);
+      unread = ReduceOwn(inputs, at, AtHand(inputs, output_ + OutputOffset(at, rank_)), streams_);
       break;
     case Collective::kAllReduce:
     case Collective::kReduce:
@@ -318,10 +330,11 @@ int SharedWork::SumAndPush(int64_t lane, const Inputs& inputs,
   if (plan_->collective == Collective::kReduce) {
     return Reduce(inputs, at, rank_, output_of(plan_->root.value()), streams_);
   }
-  // The own output stays in the cache until the others have it.
-  const int unread = Reduce(inputs, at, rank_, output_of(rank_), false);
-  for (int i = 1; i < world_; ++i) {
-    CopyOut(output_of((rank_ + i) % world_), output_of(rank_), CountOf(at, rank_));
+  // The own block stays in the cache until all have it.
+  std::byte* const sum = AtHand(inputs, output_of(rank_));
+  const int unread = ReduceOwn(inputs, at, sum, false);
+  for (int i = 0; i < world_; ++i) {
+    CopyOut(output_of((rank_ + i) % world_), sum, CountOf(at, rank_));
   }
   return unread;
 }

@@ -20,6 +20,7 @@
 #include "absl/types/span.h"
 #include "collectives/lane_layout.h"
 #include "collectives/plan.h"
+#include "collectives/shard_kernel.h"
 
 namespace rz {
 
@@ -28,6 +29,9 @@ class SharedWork {
   // The plan stays until the next Reset. Allocates nothing in a world it has seen.
   void Reset(const Plan* plan, int rank, int world, bool sums_by_owner, const std::byte* input,
              std::byte* output);
+
+  // Of this call; null: none. With one, all_reduce sums by owner.
+  void UseKernel(ShardKernel* kernel) { kernel_ = kernel; }
 
   // Results are summed by their owners and then taken. Otherwise everybody sums for itself.
   static bool SumsByOwner(const Plan& plan, int world, size_t slot_bytes);
@@ -59,6 +63,8 @@ class SharedWork {
     absl::Span<const int64_t> processes = {};
     // Two slots, for what is fetched of them to be summed.
     std::byte* scratch = nullptr;
+    // Of a lane's block, for what goes through the kernel.
+    std::byte* kernel_scratch = nullptr;
   };
   void Sum(int64_t lane, const Inputs& inputs, std::byte* result_slot);
 
@@ -108,6 +114,13 @@ class SharedWork {
   int64_t ProcessOf(absl::Span<const int64_t> processes, int rank) const;
   // Returns as Take.
   int Reduce(const Inputs& inputs, Position at, int32_t block, std::byte* to, bool stream);
+  // The same of this rank's own block, summed into `at_hand` and through the kernel; `at_hand` may
+  // be anywhere.
+  int ReduceOwn(const Inputs& inputs, Position at, std::byte* at_hand, bool stream);
+  // Where the own block is summed to: `output` itself, or scratch for the kernel.
+  std::byte* AtHand(const Inputs& inputs, std::byte* output) const {
+    return kernel_ != nullptr ? inputs.kernel_scratch : output;
+  }
   void Copy(std::byte* to, const std::byte* from, int64_t elements) const;
   // The same into an output.
   void CopyOut(std::byte* to, const std::byte* from, int64_t elements) const;
@@ -119,6 +132,7 @@ class SharedWork {
   int world_ = 1;
   const std::byte* input_ = nullptr;
   std::byte* output_ = nullptr;
+  ShardKernel* kernel_ = nullptr;
   size_t element_bytes_ = 1;
   bool streams_ = false;                   // outputs are written past the caches
   bool offers_own_block_ = false;          // others sum it too
