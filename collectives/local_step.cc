@@ -46,6 +46,10 @@ void Reduce(Operand dst, Operand a, Operand b, size_t count, double divisor,
     arithmetic.kernel->combine(dst.data, a.data, b.data, count);
     return;
   }
+  if (!wide_a && !wide_dst && arithmetic.kernel->combine_mean != nullptr) {
+    arithmetic.kernel->combine_mean(dst.data, a.data, b.data, count, divisor);
+    return;
+  }
   if (wide_a && wide_dst) {
     Accumulate(dst.data, a.data, b.data, scale_b, count, arithmetic);
     return;

@@ -84,6 +84,12 @@ Case Draw(uint64_t seed) {
   return c;
 }
 
+CommunicatorOptions OptionsWith(size_t slot_bytes) {
+  CommunicatorOptions options;
+  options.shared_slot_bytes = slot_bytes;
+  return options;
+}
+
 // One rank's buffers, in reach of others or not.
 class Memory {
  public:
@@ -104,7 +110,7 @@ class Memory {
 void RunCase(uint64_t seed) {
   const Case c = Draw(seed);
   SCOPED_TRACE(seed);
-  SimJob job(c.world, {.seed = seed, .idle_polls = 1000}, {.shared_slot_bytes = c.slot_bytes});
+  SimJob job(c.world, {.seed = seed, .idle_polls = 1000}, OptionsWith(c.slot_bytes));
   ASSERT_OK_AND_ASSIGN(const bool shared, job.ShareMemory());
   ASSERT_TRUE(shared);
   const size_t bytes = static_cast<size_t>(c.count) * SizeOf(c.dtype);

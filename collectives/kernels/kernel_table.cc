@@ -193,10 +193,31 @@ struct Moves {
     }
   }
 
+  // Calls f(how to make a mean of a sum). The reciprocal of a power of two is exact, and so is what
+  // it is multiplied with, or rounded as the quotient is.
+  template <typename F>
+  RZ_SIMD_INLINE static void WithMean(double divisor, F f) {
+    using Scalar = decltype(Vector{}[0] + Vector{}[0]);
+    constexpr uint64_t kMantissa = (uint64_t{1} << 52) - 1;
+    uint64_t bits;
+    __builtin_memcpy(&bits, &divisor, sizeof(bits));
+    if ((bits & kMantissa) == 0) {
+      const Vector factors = Vector{} + static_cast<Scalar>(1 / divisor);
+      f([factors](Vector x) { return CanonicalNan(x * factors); });
+    } else {
+      const Vector divisors = Vector{} + static_cast<Scalar>(divisor);
+      f([divisors](Vector x) { return CanonicalNan(x / divisors); });
+    }
+  }
+
   static void FinishMean(void* dst, const void* src, size_t count, double divisor) {
-    const Vector divisors = Vector{} + static_cast<decltype(Vector{}[0] + Vector{}[0])>(divisor);
-    Map<Wire, Accumulator>(dst, src, count,
-                           [divisors](Vector x) { return CanonicalNan(x / divisors); });
+    WithMean(divisor, [&](auto mean) { Map<Wire, Accumulator>(dst, src, count, mean); });
+  }
+
+  static void CombineMean(void* dst, const void* a, const void* b, size_t count, double divisor) {
+    WithMean(divisor, [&](auto mean) {
+      CombineWith(dst, a, b, count, [mean](Vector x, Vector y) { return mean(x + y); });
+    });
   }
 
   static void WidenScaled(void* dst, const void* src, size_t count, PremulFactor factor) {
@@ -217,30 +238,39 @@ struct Moves {
 
   template <typename Op>
   static void Combine(void* dst, const void* a, const void* b, size_t count) {
+    CombineWith(dst, a, b, count, [](Vector x, Vector y) { return Op::Apply(x, y); });
+  }
+
+ private:
+  template <typename F>
+  RZ_SIMD_INLINE static void CombineWith(void* dst, const void* a, const void* b, size_t count,
+                                         F function) {
     if constexpr (W == DType::kBFloat16) {
       using Pairs = BFloat16Pairs;
-      Map<Pairs, Pairs, Pairs>(dst, a, b, count, [](Pairs::Vector x, Pairs::Vector y) {
-        return Pairs::Vector{Op::Apply(x.even, y.even), Op::Apply(x.odd, y.odd)};
+      Map<Pairs, Pairs, Pairs>(dst, a, b, count, [function](Pairs::Vector x, Pairs::Vector y) {
+        return Pairs::Vector{function(x.even, y.even), function(x.odd, y.odd)};
       });
     } else {
-      Map<Wire, Wire, Wire>(dst, a, b, count, [](Vector x, Vector y) { return Op::Apply(x, y); });
+      Map<Wire, Wire, Wire>(dst, a, b, count, function);
     }
   }
 };
 
 template <typename M, typename Op>
 constexpr ReduceKernel kKernel = {
-    &M::Widen, &M::template Accumulate<Op>, &M::Finish, &M::template Combine<Op>, nullptr, nullptr};
+    &M::Widen, &M::template Accumulate<Op>, &M::Finish, &M::template Combine<Op>, nullptr, nullptr,
+    nullptr};
 
 template <typename M>
 constexpr ReduceKernel kMeanKernel = {&M::Widen,      &M::template Accumulate<Sum>,
                                       &M::FinishMean, &M::template Combine<Sum>,
-                                      nullptr,        nullptr};
+                                      nullptr,        nullptr,
+                                      &M::CombineMean};
 
 template <typename M>
-constexpr ReduceKernel kPremulSumKernel = {&M::Widen,       &M::template Accumulate<Sum>,
-                                           &M::Finish,      &M::template Combine<Sum>,
-                                           &M::WidenScaled, &M::AccumulateScaled};
+constexpr ReduceKernel kPremulSumKernel = {
+    &M::Widen,       &M::template Accumulate<Sum>, &M::Finish, &M::template Combine<Sum>,
+    &M::WidenScaled, &M::AccumulateScaled,         nullptr};
 
 // In the order of ReduceOp.
 template <DType W, DType A = W>

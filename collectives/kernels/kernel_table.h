@@ -29,6 +29,8 @@ struct ReduceKernel {
   void (*widen_scaled)(void* dst, const void* src, size_t count, PremulFactor factor);
   void (*accumulate_scaled)(void* dst, const void* a, const void* b, size_t count,
                             PremulFactor factor);
+  // Of kAvg; null for the other ops: accumulate and finish in one.
+  void (*combine_mean)(void* dst, const void* a, const void* b, size_t count, double divisor);
 };
 
 // The kernels of one dtype by op; null pointers where the pair has no meaning (kAvg of integers).

@@ -114,6 +114,25 @@ TEST_P(ReduceKernelTest, SameBitsAsPortable) {
   EXPECT_EQ(run(kernel()), run(portable));
 }
 
+TEST_P(ReduceKernelTest, TheMeanOfTwoIsWhatAccumulatingAndFinishingGive) {
+  if (op() != ReduceOp::kAvg) {
+    EXPECT_EQ(kernel().combine_mean, nullptr);
+    return;
+  }
+  for (const size_t count : {size_t{0}, size_t{1}, size_t{63}, size_t{30011}}) {
+    const Buffer a = RandomElements(dtype(), count, 8);
+    const Buffer b = RandomElements(dtype(), count, 9);
+    for (const double divisor : {1.0, 2.0, 3.0, 4.0, 7.0, 64.0, 1000.0}) {
+      Buffer sum(count * SizeOf(accumulator())), expected(a.size()), mean(a.size());
+      kernel().widen(sum.data(), a.data(), count);
+      kernel().accumulate(sum.data(), sum.data(), b.data(), count);
+      kernel().finish(expected.data(), sum.data(), count, divisor);
+      kernel().combine_mean(mean.data(), a.data(), b.data(), count, divisor);
+      EXPECT_EQ(mean, expected) << count << " / " << divisor;
+    }
+  }
+}
+
 std::vector<LevelDTypeOp> AllKernels() {
   std::vector<LevelDTypeOp> all;
   for (SimdLevel level : SupportedSimdLevels()) {
