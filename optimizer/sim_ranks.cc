@@ -22,6 +22,7 @@ absl::StatusOr<std::unique_ptr<SimRanks>> SimRanks::Create(
     ranks->ledgers_.push_back(std::make_unique<MemoryLedger>());
     ZeroConfig own = config;
     own.ledger = ranks->ledgers_.back().get();
+    own.clock = ranks->sim_.clock();
     if (change) change(rank, &own);
     RZ_ASSIGN_OR_RETURN(std::unique_ptr<ZeroOptimizer> optimizer,
                         ZeroOptimizer::Create(ranks->communicators_.back().get(), specs, own));

@@ -31,7 +31,8 @@ class SimRanks {
   };
   using Script = std::vector<Action>;
 
-  // Every rank gets `config` (with a ledger of its own) after `change`, where given, had a look.
+  // Every rank gets `config` (with a ledger of its own and the world's clock) after `change`, where
+  // given, had a look.
   static absl::StatusOr<std::unique_ptr<SimRanks>> Create(
       int world, const std::string& algorithms, const std::vector<ParamSpec>& specs,
       const ZeroConfig& config, const std::function<void(int rank, ZeroConfig*)>& change = nullptr,

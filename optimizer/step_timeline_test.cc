@@ -139,12 +139,12 @@ class TickingClock : public Clock {
 // alone, whose collectives take no time of this clock.
 StepTimes TimesOfAStep(const ZeroConfig& config, ManualClock* clock) {
   ZeroConfig own = config;
-  own.clock = clock;
   own.announce_gradients = true;
   own.tile_chunk = 32;
   own.reduce_bucket_size = 1;
   const absl::StatusOr<std::unique_ptr<SimRanks>> ranks =
-      SimRanks::Create(1, "", {{"a", {64}, 0}, {"b", {64}, 1}}, own);
+      SimRanks::Create(1, "", {{"a", {64}, 0}, {"b", {64}, 1}}, own,
+                       [&](int, ZeroConfig* rank) { rank->clock = clock; });
   EXPECT_OK(ranks);
   ZeroOptimizer& optimizer = (*ranks)->optimizer(0);
   EXPECT_OK(optimizer.Initialize([](size_t, absl::Span<float>) {}));
@@ -231,6 +231,33 @@ TEST(StepTimelineTest, WhatIsReducedDuringBackwardIsHidden_WhatTheStepWaitsForEx
       EXPECT_EQ(times.hidden, overlap ? 7 * kMillisecond : absl::ZeroDuration());
       EXPECT_EQ(times.total(), 16 * kMillisecond);
     }
+  }
+}
+
+// Rank 0 alone; it waits for rank 1, which never comes, until the operation's deadline.
+TEST(StepTimelineTest, WaitingForABufferOrForAUnitIsCommunication) {
+  for (const ZeroStage stage : {ZeroStage::kTwo, ZeroStage::kThree}) {
+    SCOPED_TRACE(NameOf(stage));
+    ZeroConfig config;
+    config.stage = stage;
+    config.tile_chunk = 32;
+    config.reduce_bucket_size = 1;
+    ASSERT_OK_AND_ASSIGN(std::unique_ptr<SimRanks> ranks,
+                         SimRanks::Create(2, "", {{"a", {4096}, 0}}, config));
+    for (const absl::Status& status : ranks->Initialize([](size_t, absl::Span<float>) {})) {
+      ASSERT_OK(status);
+    }
+    ZeroOptimizer& optimizer = ranks->optimizer(0);
+    optimizer.timeline()->Begin();
+    optimizer.timeline()->Enter(StepPart::kBackward);
+    const std::vector<float> gradient(4096, 1.0f);
+    // More buckets than stage 2 has buffers.
+    const absl::Status status = stage == ZeroStage::kTwo ? optimizer.AddGradient(0, gradient)
+                                                         : optimizer.Gather(0, Pass::kForward);
+    EXPECT_EQ(status.code(), absl::StatusCode::kDeadlineExceeded) << status;
+    const StepTimes times = optimizer.timeline()->End();
+    EXPECT_GE(times[StepPart::kCommunication], absl::Seconds(100));
+    EXPECT_EQ(times[StepPart::kBackward], absl::ZeroDuration());
   }
 }
 
