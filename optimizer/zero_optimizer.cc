@@ -16,11 +16,6 @@
 #include "runtime/base/status_macros.h"
 
 namespace rz {
-namespace {
-
-void FillZero(absl::Span<std::byte> bytes) { std::fill(bytes.begin(), bytes.end(), std::byte{0}); }
-
-}  // namespace
 
 double GradientScale(int world_size, int64_t samples_of_all_ranks) {
   return static_cast<double>(world_size) / static_cast<double>(samples_of_all_ranks);
@@ -68,7 +63,7 @@ class ZeroOptimizer::Impl {
     steps_taken_ = 0;
     reducer_.Reset();
     pipeline_.Reset();
-    for (const Buffer& state : state_.optimizer) FillZero(state.bytes());
+    for (const Buffer& state : state_.optimizer) std::ranges::fill(state.bytes(), std::byte{0});
     return absl::OkStatus();
   }
 
@@ -369,7 +364,9 @@ double ZeroOptimizer::learning_rate() const { return impl_->learning_rate(); }
 StepTimeline* ZeroOptimizer::timeline() { return impl_->timeline(); }
 double ZeroOptimizer::loss_scale() const { return impl_->pipeline().loss_scale(); }
 
-void ZeroOptimizer::ZeroGradients() { FillZero(impl_->state().gradients.bytes()); }
+void ZeroOptimizer::ZeroGradients() {
+  std::ranges::fill(impl_->state().gradients.bytes(), std::byte{0});
+}
 
 absl::Span<const float> ZeroOptimizer::optimizer_state(size_t index) const {
   return impl_->state().optimizer[index].as<float>();

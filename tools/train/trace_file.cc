@@ -233,7 +233,7 @@ absl::StatusOr<std::string> WriteTrace(StepTrace* trace, const ClockAlignment& a
     return description;
   }
   File file(path);
-  file.Write(absl::StrCat(R"({"displayTimeUnit":"ms","otherData":{"steps":)",
+  file.Write(absl::StrCat(R"({"displayTimeUnit":"ms","otherData":{"summary":)",
                           QuoteJson(description), "},\n\"traceEvents\":[\n"));
   for (int rank = 0; rank < communicator->world_size(); ++rank) {
     const Summary& theirs = all[static_cast<size_t>(rank)];
