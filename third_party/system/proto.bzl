@@ -14,19 +14,32 @@ def cc_proto(name, src, grpc = False, visibility = None, grpc_visibility = None)
 
     With `grpc` also `name`_grpc, of its services ("PACKAGE/BASE.grpc.pb.h"), apart from the
     messages because whoever only reads those should neither compile nor link gRPC.
+
+    The descriptors are registered as "ringzero/BASE.proto": a program in which two libraries
+    register a file of one name ends, and "proto/config.proto" is a name that others have too.
     """
     base = src[:-len(".proto")]
-    path = native.package_name() + "/" + src
+    package = native.package_name()
     outs = [base + ".pb.h", base + ".pb.cc"]
-    command = "protoc --proto_path=. --cpp_out=$(BINDIR) "
+    plugin = ""
     if grpc:
         outs += [base + ".grpc.pb.h", base + ".grpc.pb.cc"]
-        command += "--plugin=protoc-gen-grpc=/usr/bin/grpc_cpp_plugin --grpc_out=$(BINDIR) "
+        plugin = "--plugin=protoc-gen-grpc=/usr/bin/grpc_cpp_plugin --grpc_out=$(@D)/" + name + " "
+    command = "mkdir -p $(@D)/{name} && protoc --proto_path=ringzero={package} " + \
+              "--proto_path=/usr/include --cpp_out=$(@D)/{name} {plugin}ringzero/{src} && " + \
+              "for out in $(OUTS); do sed 's,include \"ringzero/,include \"{package}/,' " + \
+              "$(@D)/{name}/ringzero/$${{out##*/}} > $$out; done && rm -r $(@D)/{name}"
     native.genrule(
         name = name + "_source",
         srcs = [src],
         outs = outs,
-        cmd = command + path,
+        cmd = command.format(
+            name = name,
+            package = package,
+            plugin = plugin,
+            src = src,
+            base = base,
+        ),
     )
     cc_library(
         name = name,
