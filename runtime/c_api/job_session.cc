@@ -1,0 +1,33 @@
+#include "runtime/c_api/job_session.h"
+
+#include "absl/strings/match.h"
+
+namespace rz::c_api {
+
+absl::StatusOr<JobSession::Use> JobSession::Enter() {
+  if (!in_use_.exchange(true, std::memory_order_acquire)) return Use(this);
+  return ErrorOf(RZ_ERROR_WRONG_THREAD,
+                 "another thread is within a call of this job, or this is a callback within one; "
+                 "let one thread at a time make calls");
+}
+
+absl::Status JobSession::FirstCause(const absl::Status& own) {
+  if (absl::Status known = failure(); !known.ok()) return known;
+  const absl::Status verdict = job_->Verdict(own);
+  // This rank was the first: its own words, with their code, say more.
+  const bool is_own = absl::StrContains(verdict.message(), own.message());
+  Keep(is_own ? own : verdict);
+  return failure();
+}
+
+absl::Status JobSession::failure() const {
+  MutexLock lock(&mutex_);
+  return failure_;
+}
+
+void JobSession::Keep(const absl::Status& cause) {
+  MutexLock lock(&mutex_);
+  if (failure_.ok()) failure_ = cause;
+}
+
+}  // namespace rz::c_api

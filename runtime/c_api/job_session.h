@@ -1,0 +1,76 @@
+// JobSession: a job as the C interface has it. One thread at a time is within it; what it failed of
+// is told once and kept.
+#ifndef RINGZERO_RUNTIME_C_API_JOB_SESSION_H_
+#define RINGZERO_RUNTIME_C_API_JOB_SESSION_H_
+
+#include <atomic>
+#include <memory>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "runtime/base/sync.h"
+#include "runtime/c_api/call_scope.h"
+#include "runtime/c_api/handle_table.h"
+#include "runtime/job.h"
+
+namespace rz::c_api {
+
+class JobSession {
+ public:
+  // `only_network`: the transport was asked for TCP alone.
+  JobSession(std::unique_ptr<Job> job, bool only_network)
+      : job_(std::move(job)), only_network_(only_network) {}
+
+  Job& job() { return *job_; }
+  bool only_network() const { return only_network_; }
+
+  // Communicators that are made of it, and the number of the next that is of all its ranks.
+  std::atomic<int> communicators{0};
+  uint32_t next_communicator_id = 0;
+
+  // Within a call of the job, by one thread. Movable.
+  class Use {
+   public:
+    Use(Use&& other) noexcept : session_(std::exchange(other.session_, nullptr)) {}
+    Use& operator=(Use&&) = delete;
+    ~Use() {
+      if (session_ != nullptr) session_->in_use_.store(false, std::memory_order_release);
+    }
+
+   private:
+    friend class JobSession;
+    explicit Use(JobSession* session) : session_(session) {}
+    JobSession* session_;
+  };
+
+  // RZ_ERROR_WRONG_THREAD: another thread, or this one further up, is within a call.
+  absl::StatusOr<Use> Enter();
+
+  // What the job failed of; `own` is how this rank sees it, told to the others where they do not
+  // know. May wait some seconds the first time. For the thread that is within a call.
+  absl::Status FirstCause(const absl::Status& own);
+
+  // Makes `cause` what the job has failed of, unless it has failed already. Any thread.
+  void Keep(const absl::Status& cause);
+
+  // OK, or what was kept. Any thread.
+  absl::Status failure() const;
+
+ private:
+  const std::unique_ptr<Job> job_;
+  const bool only_network_;
+  std::atomic<bool> in_use_{false};
+  mutable Mutex mutex_;
+  absl::Status failure_ ABSL_GUARDED_BY(mutex_);
+};
+
+// The session stays while its communicators do.
+struct JobHandle {
+  std::shared_ptr<JobSession> session;
+};
+using JobTable = HandleTable<JobHandle, HandleKind::kJob>;
+
+}  // namespace rz::c_api
+
+#endif  // RINGZERO_RUNTIME_C_API_JOB_SESSION_H_
