@@ -1,0 +1,28 @@
+#include "collectives/c_api/comm_handle.h"
+
+#include "runtime/base/status_macros.h"
+
+namespace rz::c_api {
+
+CommHandle::CommHandle(std::shared_ptr<JobSession> job_session, std::unique_ptr<Communicator> made)
+    : session(std::move(job_session)), communicator(std::move(made)) {
+  ++session->communicators;
+}
+
+CommHandle::~CommHandle() { --session->communicators; }
+
+absl::StatusOr<CommUse> CommUse::Enter(const void* handle) {
+  RZ_ASSIGN_OR_RETURN(CommTable::Pin pin, CommTable::Get().Find(handle));
+  RZ_ASSIGN_OR_RETURN(JobSession::Use use, pin->session->Enter());
+  return CommUse(std::move(pin), std::move(use));
+}
+
+absl::Status Outcome(const CommHandle& comm, const absl::Status& status) {
+  if (status.ok()) [[likely]]
+    return status;
+  const absl::Status failure = comm.communicator->status();
+  // What was refused before any traffic leaves the communicator as it was.
+  return failure.ok() ? status : comm.session->FirstCause(failure);
+}
+
+}  // namespace rz::c_api
