@@ -40,6 +40,8 @@ constexpr Room kRooms[] = {
     {"collectives/", 3, ""},
     {"optimizer/", 4, ""},
     {"ringzero.h", 5, ""},
+    {"BUILD", 6, ""},  // of the root
+    {"library/", 5, ""},
     {"tools/", 6, ""},
     {"python/", 6, ""},
     {"examples/", 6, ""},
@@ -62,7 +64,7 @@ const std::vector<Border>& Borders() {
       {"grpc/", {"runtime/rendezvous/", "proto/"}},
       {"google/protobuf/",
        {"runtime/rendezvous/", "proto/", "optimizer/checkpoint/", "optimizer/config",
-        "collectives/flight", "tools/"}},
+        "collectives/flight", "tools/", "tests/library/other_protobuf"}},
       {"cuda", {"runtime/memory/cuda", "collectives/kernels/cuda", "optimizer/kernels/cuda"}},
       {"nccl", {}},
       {"mpi.h", {"tools/bench/peers/"}},
