@@ -47,18 +47,25 @@ inline void Pack(StridedMatrix b, size_t depth, size_t width, float* packed) {
   }
 }
 
-// c[0 .. Rows, 0 .. width) (+)= a[0 .. Rows, 0 .. depth) * packed.
+// c[0 .. Rows, 0 .. width) (+)= a[0 .. Rows, 0 .. depth) * packed. Whole panels go straight between
+// registers and c, others by way of `edge`.
 template <size_t Rows>
 inline void Block(size_t depth, StridedMatrix a, const float* packed, float* c, size_t ldc,
                   size_t width, bool accumulate) {
-  float edge[Rows][kPanel] = {};
-  Vector sum[Rows][2];
-  for (size_t i = 0; i < Rows; ++i) {
-    if (accumulate) {
-      for (size_t j = 0; j < width; ++j) edge[i][j] = c[i * ldc + j];
+  float edge[Rows][kPanel];
+  float* to = c;
+  size_t to_stride = ldc;
+  if (width < kPanel) {
+    to = &edge[0][0];
+    to_stride = kPanel;
+    for (size_t i = 0; accumulate && i < Rows; ++i) {
+      for (size_t j = 0; j < kPanel; ++j) edge[i][j] = j < width ? c[i * ldc + j] : 0.0f;
     }
-    sum[i][0] = *reinterpret_cast<const UnalignedVector*>(&edge[i][0]);
-    sum[i][1] = *reinterpret_cast<const UnalignedVector*>(&edge[i][kLanes]);
+  }
+  Vector sum[Rows][2] = {};
+  for (size_t i = 0; accumulate && i < Rows; ++i) {
+    sum[i][0] = *reinterpret_cast<const UnalignedVector*>(to + i * to_stride);
+    sum[i][1] = *reinterpret_cast<const UnalignedVector*>(to + i * to_stride + kLanes);
   }
   const float* row[Rows];
   for (size_t i = 0; i < Rows; ++i) row[i] = a.data + i * a.row_stride;
@@ -73,8 +80,11 @@ inline void Block(size_t depth, StridedMatrix a, const float* packed, float* c, 
     }
   }
   for (size_t i = 0; i < Rows; ++i) {
-    *reinterpret_cast<UnalignedVector*>(&edge[i][0]) = sum[i][0];
-    *reinterpret_cast<UnalignedVector*>(&edge[i][kLanes]) = sum[i][1];
+    *reinterpret_cast<UnalignedVector*>(to + i * to_stride) = sum[i][0];
+    *reinterpret_cast<UnalignedVector*>(to + i * to_stride + kLanes) = sum[i][1];
+  }
+  if (width == kPanel) return;
+  for (size_t i = 0; i < Rows; ++i) {
     for (size_t j = 0; j < width; ++j) c[i * ldc + j] = edge[i][j];
   }
 }
