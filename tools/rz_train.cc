@@ -1,4 +1,4 @@
-// rz_train: trains an MLP with data parallelism or ZeRO, as one rank of a job or alone.
+// rz_train: trains a model with data parallelism or ZeRO, as one rank of a job or alone.
 //
 // 1. Flags, data and environment are read and checked before any other rank is spoken to.
 // 2. The rank joins its job and trains; rank 0 alone prints.
@@ -108,7 +108,7 @@ int JoinAndTrain(const TrainConfig& config, const Dataset& dataset,
       CreateUcxTransport(TransportOptions(config));
   if (!transport.ok()) return Fail(Where(environment.rank, 0), transport.status());
   JobOptions options;
-  options.config_hash = config.AgreementHash();
+  options.config_hash = config.AgreementHash(dataset.agreement);
   absl::StatusOr<std::unique_ptr<Job>> job = Job::Join(environment, *std::move(transport), options);
   if (!job.ok()) return Fail(Where(environment.rank, 0), job.status());
 
@@ -121,8 +121,10 @@ int JoinAndTrain(const TrainConfig& config, const Dataset& dataset,
 }
 
 int Main(int argc, char** argv) {
-  FlagSet flags("rz_train",
-                "trains an MLP with data parallelism or ZeRO 1, 2 or 3, alone or in a job");
+  FlagSet flags(
+      "rz_train",
+      "trains an MLP or a small transformer with data parallelism or ZeRO 1, 2 or 3, alone or in a "
+      "job");
   TrainFlags train_flags;
   train_flags.Declare(&flags);
   absl::Duration join_timeout = JobEnvironment().join_timeout;
@@ -138,6 +140,7 @@ int Main(int argc, char** argv) {
   flags.Example("rz_run -n 4 -- rz_train --stage 1 --epochs 3 --reference ddp.json");
   flags.Example("rz_run -n 4 -- rz_train --compare --steps 50 --transport tcp");
   flags.Example("rz_run -n 4 -- rz_train --stage 3 --accumulate 4 --accumulation shard");
+  flags.Example("rz_run -n 2 -- rz_train --dataset bible-kjv --steps 500 --sample 1000");
   flags.Example("rz_train --config deepspeed.json --lr 0.001 --print-config");
   flags.ParseOrExit(argc, argv);
   absl::StatusOr<JobEnvironment> environment = JobEnvironment::FromProcess();

@@ -68,9 +68,9 @@ absl::Status CompareStages(const TrainConfig& config, const Dataset& dataset,
     *step = run.step();
     RZ_RETURN_IF_ERROR(status);
     reports.push_back(run.report());
-    progress->Line(absl::StrFormat("stage %s: %d steps in %.1f s, test accuracy %.4f",
-                                   std::string(NameOf(stage)), reports.back().steps,
-                                   reports.back().seconds, reports.back().test_accuracy));
+    progress->Line(absl::StrFormat("stage %s: %d steps in %.1f s, %s", std::string(NameOf(stage)),
+                                   reports.back().steps, reports.back().seconds,
+                                   DescribeEvaluation(reports.back().test, dataset)));
     RZ_RETURN_IF_ERROR(progress->status());
   }
   std::string table = RenderComparison(reports);

@@ -1,4 +1,4 @@
-// The model that a configuration names.
+// The model that an architecture names.
 #ifndef RINGZERO_TOOLS_TRAIN_CREATE_MODEL_H_
 #define RINGZERO_TOOLS_TRAIN_CREATE_MODEL_H_
 
@@ -6,14 +6,17 @@
 #include <memory>
 
 #include "absl/status/statusor.h"
+#include "tools/train/architecture.h"
+#include "tools/train/dataset.h"
 #include "tools/train/model.h"
-#include "tools/train/train_config.h"
 
 namespace rz {
 
-// With room for passes of max_batch samples.
+// With room for passes of max_batch samples of `samples`, which has the vocabulary of a
+// transformer.
 //   ResourceExhausted  no memory for it
-absl::StatusOr<std::unique_ptr<Model>> CreateModel(const TrainConfig& config, int64_t max_batch);
+absl::StatusOr<std::unique_ptr<Model>> CreateModel(const Architecture& architecture,
+                                                   const SampleSet& samples, int64_t max_batch);
 
 }  // namespace rz
 

@@ -27,10 +27,18 @@ class SampleSet {
                       absl::Span<uint8_t> labels) const = 0;
 };
 
+struct Text;
+
 struct Dataset {
   std::string name;
   std::unique_ptr<const SampleSet> train;
   std::unique_ptr<const SampleSet> test;
+
+  // Of samples that are windows of a text (text.h); else null.
+  std::shared_ptr<const Text> text;
+
+  // What all ranks must have alike, beside what the configuration says; may be empty.
+  std::string agreement;
 };
 
 }  // namespace rz

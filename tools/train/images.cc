@@ -118,8 +118,11 @@ ImageDataset SyntheticImages(uint64_t seed, int64_t features, int64_t classes, i
 }
 
 Dataset ToDataset(std::string name, ImageDataset images) {
-  return {std::move(name), std::make_unique<LabelledImages>(std::move(images.train)),
-          std::make_unique<LabelledImages>(std::move(images.test))};
+  Dataset dataset;
+  dataset.name = std::move(name);
+  dataset.train = std::make_unique<LabelledImages>(std::move(images.train));
+  dataset.test = std::make_unique<LabelledImages>(std::move(images.test));
+  return dataset;
 }
 
 }  // namespace rz

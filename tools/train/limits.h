@@ -34,6 +34,10 @@ inline constexpr int64_t kMaxSteps = int64_t{1} << 40;
 inline constexpr int64_t kMaxEpochs = 1 << 20;
 inline constexpr double kMaxHyperparameter = 1000;  // learning rate, weight decay
 
+// Text that a model writes (--sample), in characters, and how.
+inline constexpr int64_t kMaxSampleLength = 1 << 20;
+inline constexpr double kMaxTemperature = 100;
+
 // A report of an earlier run (--reference).
 inline constexpr size_t kMaxReportBytes = size_t{16} << 20;
 

@@ -187,12 +187,14 @@ std::string ToJson(const RunReport& report) {
   for (const EpochResult& epoch : report.epochs) {
     proto::EpochReport& to = *message.add_epochs();
     to.set_loss(epoch.loss);
-    to.set_test_accuracy(epoch.test_accuracy);
+    to.set_test_accuracy(epoch.test.accuracy);
+    to.set_test_loss(epoch.test.loss);
   }
   message.set_seconds(report.seconds);
   ToProto(report.breakdown, &message);
   if (report.process_memory) ToProto(*report.process_memory, message.mutable_process_memory());
-  message.set_test_accuracy(report.test_accuracy);
+  message.set_test_accuracy(report.test.accuracy);
+  message.set_test_loss(report.test.loss);
   message.set_weights_crc32c(absl::StrFormat("%08X", report.weights_crc32c));
 
   google::protobuf::util::JsonPrintOptions options;

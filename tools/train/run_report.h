@@ -13,6 +13,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "optimizer/memory_report.h"
+#include "tools/train/evaluation.h"
 #include "tools/train/process_memory.h"
 #include "tools/train/step_breakdown.h"
 #include "tools/train/train_config.h"
@@ -20,8 +21,8 @@
 namespace rz {
 
 struct EpochResult {
-  double loss = 0;  // mean over the epoch's samples, each before its own step
-  double test_accuracy = 0;
+  double loss = 0;  // mean over the labels of the epoch's samples, each before its own step
+  Evaluation test;  // after it
 };
 
 struct RunReport {
@@ -30,13 +31,13 @@ struct RunReport {
   std::string transport;
   std::string algorithms;
   int64_t steps = 0;
-  std::vector<double> losses;  // of the printed steps: mean over the global batch
+  std::vector<double> losses;  // of the printed steps: mean over the labels of the global batch
   std::vector<double> norms;   // of the printed steps: L2 of the gradient of that mean
   std::vector<EpochResult> epochs;
   int64_t payload_bytes_per_step = 0;
   int64_t expected_payload_bytes_per_step = 0;
   std::string wire_formula;
-  double test_accuracy = 0;
+  Evaluation test;
   uint32_t weights_crc32c = 0;
   double seconds = 0;
   StepBreakdown breakdown;  // of all ranks

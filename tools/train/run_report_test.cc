@@ -30,7 +30,7 @@ RunReport SomeReport() {
       OtherMemory{MemoryTag::kActivation, 5, 6}, OtherMemory{MemoryTag::kOther, 7, 8}};
   report.transport = "ucx \"1.13\"";
   report.losses = {2.5, NAN};
-  report.epochs = {{0.5, 0.75}};
+  report.epochs = {{.loss = 0.5, .test = {.loss = 0.25, .accuracy = 0.75}}};
   report.breakdown.rows[kHiddenRow] = {.mean = 1.5, .min = 1, .max = 2, .max_rank = 3};
   report.process_memory.emplace().pss_peak = {.mean = 2.5, .max = 3, .max_rank = 1};
   report.weights_crc32c = 0xabc;
@@ -40,14 +40,14 @@ RunReport SomeReport() {
 TEST(RunReportTest, Json_HasWhatWasMeasured) {
   const std::string json = ToJson(SomeReport());
   // For other readers numbers are numbers, zeros included.
-  EXPECT_THAT(
-      json,
-      AllOf(HasSubstr("\"transport\": \"ucx \\\"1.13\\\"\""), HasSubstr("\"master_bytes\": 814208"),
-            HasSubstr("\"steps\": 0"), HasSubstr("\"test_accuracy\": 0.75"),
-            ContainsRegex("\"pss_peak\": \\{[ \n]+\"mean_bytes\": 2.5,[ \n]+"
-                          "\"max_bytes\": 3,[ \n]+\"max_rank\": 1"),
-            ContainsRegex("\"part\": \"hidden communication\",[ \n]+\"mean_ms\": 1.5,[ \n]+"
-                          "\"min_ms\": 1,[ \n]+\"max_ms\": 2,[ \n]+\"max_rank\": 3")));
+  EXPECT_THAT(json,
+              AllOf(HasSubstr("\"transport\": \"ucx \\\"1.13\\\"\""),
+                    HasSubstr("\"master_bytes\": 814208"), HasSubstr("\"steps\": 0"),
+                    HasSubstr("\"test_accuracy\": 0.75"), HasSubstr("\"test_loss\": 0.25"),
+                    ContainsRegex("\"pss_peak\": \\{[ \n]+\"mean_bytes\": 2.5,[ \n]+"
+                                  "\"max_bytes\": 3,[ \n]+\"max_rank\": 1"),
+                    ContainsRegex("\"part\": \"hidden communication\",[ \n]+\"mean_ms\": 1.5,[ \n]+"
+                                  "\"min_ms\": 1,[ \n]+\"max_ms\": 2,[ \n]+\"max_rank\": 3")));
   ASSERT_OK_AND_ASSIGN(const ReferenceRun run, ParseReference(json));
   EXPECT_EQ(run.losses.size(), 2u);
   EXPECT_EQ(run.losses[0], 2.5);
@@ -152,7 +152,7 @@ TEST(RunReportTest, OnlyLikeRunsAreCompared) {
   config.dtype = DType::kFloat32;
   EXPECT_THAT(CheckReference(run, config, 4), StatusIs(kInvalidArgument, HasSubstr("dtype")));
   config.dtype = DType::kBFloat16;
-  config.model.widths[1] = 9;
+  config.model = MlpShape{{784, 9, 10}};
   EXPECT_THAT(CheckReference(run, config, 4), StatusIs(kInvalidArgument, HasSubstr("784-9-10")));
 }
 

@@ -7,6 +7,8 @@
 #include "runtime/base/status_macros.h"
 #include "tools/train/config_file.h"
 #include "tools/train/limits.h"
+#include "tools/train/text.h"
+#include "tools/train/text_source.h"
 
 namespace rz {
 namespace {
@@ -15,6 +17,15 @@ constexpr int64_t kDefaultEpochs = 3;
 constexpr int64_t kSyntheticTrainCount = 4096;
 constexpr int64_t kSyntheticTestCount = 1024;
 constexpr int64_t kMaxClasses = 256;  // labels are bytes
+constexpr size_t kSyntheticTextLength = 200'000;
+
+constexpr char kImageModel[] = "784-256-128-100-10";
+
+// What learns a text within a minute or two on two cores.
+constexpr char kTextModel[] = "gpt-2x2x64x64";
+constexpr int64_t kTextBatch = 32;
+constexpr double kTextLearningRate = 0.003;
+constexpr int64_t kTextEpochs = 1;
 
 // FNV-1a.
 uint64_t Hash(const std::string& text) {
@@ -26,26 +37,31 @@ uint64_t Hash(const std::string& text) {
 }  // namespace
 
 std::string TrainConfig::AgreementText() const {
-  return absl::StrCat("dataset ", dataset, " model ", model.ToString(), " stage ",
-                      std::string(NameOf(stage)), " dtype ", std::string(NameOf(dtype)),
-                      " numeric ", std::string(NameOf(numeric_mode)), " optimizer ",
-                      Fingerprint(optimizer), " schedule ", Fingerprint(schedule), " clip ", clip,
-                      " loss-scale ", Fingerprint(loss_scale), " config ", Fingerprint(zero),
-                      " global-batch ", global_batch, " steps ", steps, " epochs ", epochs,
-                      " seed ", seed, " algo ", algorithms, " transport ", transport, " compare ",
-                      compare, " breakdown ", step_breakdown, " trace ", !trace_path.empty());
+  return absl::StrCat(
+      "dataset ", dataset, " model ", model.ToString(), " stage ", std::string(NameOf(stage)),
+      " dtype ", std::string(NameOf(dtype)), " numeric ", std::string(NameOf(numeric_mode)),
+      " optimizer ", Fingerprint(optimizer), " schedule ", Fingerprint(schedule), " clip ", clip,
+      " loss-scale ", Fingerprint(loss_scale), " config ", Fingerprint(zero), " global-batch ",
+      global_batch, " steps ", steps, " epochs ", epochs, " seed ", seed, " algo ", algorithms,
+      " transport ", transport, " compare ", compare, " sample ", sample_length, " temperature ",
+      temperature, " breakdown ", step_breakdown, " trace ", !trace_path.empty());
 }
 
-uint64_t TrainConfig::AgreementHash() const {
-  const uint64_t hash = Hash(AgreementText());
+uint64_t TrainConfig::AgreementHash(const std::string& of_dataset) const {
+  const uint64_t hash = Hash(absl::StrCat(AgreementText(), of_dataset));
   return hash == 0 ? 1 : hash;
 }
 
 void TrainFlags::Declare(FlagSet* flags) {
-  flags->Enum("dataset", &values_.dataset, {"fashion-mnist", "synthetic"},
+  flags->Enum("dataset", &values_.dataset, {"fashion-mnist", "bible-kjv", "synthetic"},
               "what to train on; synthetic is made from the seed to fit the model");
-  flags->String("data-dir", &values_.data_dir, "where the data set's files are");
-  flags->String("model", &model_, "widths of the MLP: input, hidden layers, classes");
+  flags->String("data-dir", &values_.data_dir,
+                "where the data set's files are; with bible-kjv any text file to train on instead");
+  flags->String(
+      "model", &model_,
+      absl::StrCat("widths of an MLP over images: input, hidden layers, classes (", kImageModel,
+                   " without it); with a text a transformer, gpt-LAYERSxHEADSxWIDTHxCONTEXT (",
+                   kTextModel, ")"));
   flags->Enum(
       "stage", &stage_, {"ddp", "0", "naive", "1", "2", "3"},
       "what is sharded: nothing (ddp, 0), the optimizer states (1; naive, which all-reduces "
@@ -73,12 +89,19 @@ void TrainFlags::Declare(FlagSet* flags) {
   flags->Bool("overlap", &values_.zero.overlap_communication,
               "reduce gradients during backward; stages 2 and 3 always do");
   flags->Int("global-batch", &values_.global_batch, {1, kMaxGlobalBatch},
-             "samples of a step over all ranks, which take the rounded-up or -down share");
+             absl::StrCat("samples of a step over all ranks, which take the rounded-up or -down "
+                          "share (with a text ",
+                          kTextBatch, ")"));
   flags->Int("steps", &values_.steps, {1, kMaxSteps}, "stop after this many steps");
   flags->Int("epochs", &values_.epochs, {1, kMaxEpochs},
-             absl::StrCat("stop after this many epochs (", kDefaultEpochs, " without --steps)"));
+             absl::StrCat("stop after this many epochs (", kDefaultEpochs,
+                          " without --steps; with a text ", kTextEpochs, ")"));
   flags->Int("seed", &seed_, {0, std::numeric_limits<int64_t>::max()},
-             "of weights, order of samples and synthetic data");
+             "of weights, order of samples, synthetic data and text that is drawn");
+  flags->Int("sample", &sample_length_, {0, kMaxSampleLength},
+             "characters that a model of text writes at the end");
+  flags->Double("temperature", &values_.temperature, {0, kMaxTemperature},
+                "of --sample: the lower, the likelier each character; 0 takes the likeliest");
   flags->Bool("compare", &values_.compare,
               "train with every stage, one after the other, and show what each costs");
   flags->String("report", &values_.report_path, "write what rank 0 measured to this JSON file");
@@ -95,7 +118,8 @@ void TrainFlags::DeclareOptimizer(FlagSet* flags) {
   flags->Enum("optimizer", &optimizer_, {"AdamW", "Adam", "SGD", "Lion", "Adagrad"},
               "what updates the weights");
   flags->Double("lr", &optimizer.learning_rate, range,
-                "learning rate (0.0015 for AdamW, each other optimizer's own without it)");
+                absl::StrCat("learning rate (0.0015 for AdamW, with a text ", kTextLearningRate,
+                             ", each other optimizer's own without it)"));
   flags->Double("weight-decay", &optimizer.weight_decay, range,
                 "decoupled with AdamW and Lion, L2 with the others (0.01 for AdamW, else 0)");
   flags->Double("momentum", &optimizer.momentum, range, "of SGD");
@@ -109,6 +133,40 @@ void TrainFlags::DeclareOptimizer(FlagSet* flags) {
                 "scale the mean gradient down to this L2 norm; 0 leaves it");
   flags->Double("loss-scale", &loss_scale_, {0, kMaxLossScale},
                 "of fp16, for good; 0 is dynamic, from 2^16");
+}
+
+absl::Status TrainFlags::ReadWorkload(const FlagSet& flags, TrainConfig* config) const {
+  const bool is_text = config->dataset == "bible-kjv" ||
+                       (config->dataset == "synthetic" && IsTransformerText(model_));
+  const std::string text = !model_.empty() ? model_ : is_text ? kTextModel : kImageModel;
+  if (is_text && !IsTransformerText(text)) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "--model \"", text, "\" does not fit ", config->dataset,
+        ", which is a text: expected gpt-LAYERSxHEADSxWIDTHxCONTEXT, like ", kTextModel));
+  }
+  if (!is_text && IsTransformerText(text)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("--model \"", text, "\" does not fit ", config->dataset,
+                     ", which has images: expected widths joined by '-', like ", kImageModel));
+  }
+  RZ_ASSIGN_OR_RETURN(config->model, ParseArchitecture(text));
+  if (!is_text) {
+    if (config->model.mlp()->classes() > kMaxClasses) {
+      return absl::InvalidArgumentError(absl::StrCat("--model: expected at most ", kMaxClasses,
+                                                     " classes, found ",
+                                                     config->model.mlp()->classes()));
+    }
+    if (flags.WasSet("sample") || flags.WasSet("temperature")) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          "--sample and --temperature are for a model of text; ", config->dataset, " has images"));
+    }
+    return absl::OkStatus();
+  }
+  if (!flags.WasSet("data-dir")) config->data_dir.clear();
+  if (!flags.WasSet("global-batch")) config->global_batch = kTextBatch;
+  if (!flags.WasSet("lr")) config->optimizer.learning_rate = kTextLearningRate;
+  if (!config->compare) config->sample_length = sample_length_;
+  return absl::OkStatus();
 }
 
 void TrainFlags::ReadOptimizer(const FlagSet& flags, TrainConfig* config) const {
@@ -149,11 +207,7 @@ absl::StatusOr<TrainConfig> TrainFlags::Read(const FlagSet& flags,
                                              const std::string& environment_algorithms,
                                              int ranks) const {
   TrainConfig config = values_;
-  RZ_ASSIGN_OR_RETURN(config.model, ParseMlpShape(model_));
-  if (config.model.classes() > kMaxClasses) {
-    return absl::InvalidArgumentError(absl::StrCat("--model: expected at most ", kMaxClasses,
-                                                   " classes, found ", config.model.classes()));
-  }
+  RZ_RETURN_IF_ERROR(ReadWorkload(flags, &config));
   config.stage = *ParseZeroStage(stage_);
   config.dtype = *ParseDType(dtype_);
   config.numeric_mode = *ParseNumericMode(numeric_mode_);
@@ -175,32 +229,53 @@ absl::StatusOr<TrainConfig> TrainFlags::Read(const FlagSet& flags,
     return absl::InvalidArgumentError(
         absl::StrCat("--compare runs every stage and prints what it has: leave out --", flag));
   }
-  if (!flags.WasSet("steps") && !flags.WasSet("epochs")) config.epochs = kDefaultEpochs;
+  if (!flags.WasSet("steps") && !flags.WasSet("epochs")) {
+    config.epochs = config.model.mlp() != nullptr ? kDefaultEpochs : kTextEpochs;
+  }
   return config;
 }
 
-absl::StatusOr<Dataset> OpenDataset(const TrainConfig& config) {
-  Dataset dataset;
+namespace {
+
+absl::StatusOr<Dataset> OpenText(const TrainConfig& config) {
+  const int64_t context = config.model.transformer()->context;
   if (config.dataset == "synthetic") {
-    dataset = ToDataset("synthetic",
-                        SyntheticImages(config.seed, config.model.inputs(), config.model.classes(),
-                                        kSyntheticTrainCount, kSyntheticTestCount));
-  } else {
-    RZ_ASSIGN_OR_RETURN(ImageDataset images, LoadFashionMnist(config.data_dir));
-    dataset = ToDataset("fashion-mnist", std::move(images));
+    return TextDataset("synthetic", SyntheticText(config.seed, kSyntheticTextLength), context);
   }
+  if (config.data_dir.empty()) {
+    RZ_ASSIGN_OR_RETURN(const std::string text, ReadBible());
+    return TextDataset(config.dataset, text, context);
+  }
+  RZ_ASSIGN_OR_RETURN(const std::string text, ReadTextFile(config.data_dir));
+  return TextDataset(config.data_dir, text, context);
+}
+
+absl::StatusOr<Dataset> OpenImages(const TrainConfig& config) {
+  const MlpShape& model = *config.model.mlp();
+  if (config.dataset == "synthetic") {
+    return ToDataset("synthetic", SyntheticImages(config.seed, model.inputs(), model.classes(),
+                                                  kSyntheticTrainCount, kSyntheticTestCount));
+  }
+  RZ_ASSIGN_OR_RETURN(ImageDataset images, LoadFashionMnist(config.data_dir));
+  Dataset dataset = ToDataset("fashion-mnist", std::move(images));
   const SampleSet& train = *dataset.train;
-  if (config.model.inputs() != train.input_size() ||
-      config.model.classes() != train.class_count()) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("model ", config.model.ToString(), " does not fit ", dataset.name,
-                     ": expected the first width ", train.input_size(),
-                     " (pixels of an image) and the ", "last ", train.class_count(),
-                     " (classes), found ", config.model.inputs(), " and ", config.model.classes()));
+  if (model.inputs() != train.input_size() || model.classes() != train.class_count()) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "model ", model.ToString(), " does not fit ", dataset.name, ": expected the first width ",
+        train.input_size(), " (pixels of an image) and the ", "last ", train.class_count(),
+        " (classes), found ", model.inputs(), " and ", model.classes()));
   }
-  if (config.global_batch > train.count()) {
+  return dataset;
+}
+
+}  // namespace
+
+absl::StatusOr<Dataset> OpenDataset(const TrainConfig& config) {
+  RZ_ASSIGN_OR_RETURN(Dataset dataset,
+                      config.model.mlp() != nullptr ? OpenImages(config) : OpenText(config));
+  if (config.global_batch > dataset.train->count()) {
     return absl::InvalidArgumentError(absl::StrCat("--global-batch: expected at most the ",
-                                                   train.count(), " training samples of ",
+                                                   dataset.train->count(), " training samples of ",
                                                    dataset.name, ", found ", config.global_batch));
   }
   return dataset;

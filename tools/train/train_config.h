@@ -13,9 +13,9 @@
 #include "optimizer/zero_config.h"
 #include "runtime/base/dtype.h"
 #include "tools/flag_set.h"
+#include "tools/train/architecture.h"
 #include "tools/train/dataset.h"
 #include "tools/train/images.h"
-#include "tools/train/mlp_shape.h"
 
 namespace rz {
 
@@ -30,8 +30,9 @@ struct TrainConfig {
   bool step_breakdown = false;  // of each printed step, over all ranks
 
   std::string dataset = "fashion-mnist";
+  // A folder of images, or a text's file; empty: the Bible as its command prints it.
   std::string data_dir = kFashionMnistDir;
-  MlpShape model;
+  Architecture model;
   ZeroStage stage = ZeroStage::kOne;
   DType dtype = DType::kBFloat16;
   NumericMode numeric_mode = NumericMode::kDeterministic;
@@ -51,11 +52,15 @@ struct TrainConfig {
   std::string trace_path;
   bool compare = false;  // every stage, and not `stage`
 
+  // Text drawn at the end from a model of text, in bytes, and how.
+  int64_t sample_length = 0;
+  double temperature = 0.8;
+
   // Everything all ranks must have alike, as one line.
   std::string AgreementText() const;
 
-  // A hash of it, never 0.
-  uint64_t AgreementHash() const;
+  // A hash of it and of what the data set adds, never 0.
+  uint64_t AgreementHash(const std::string& of_dataset = "") const;
 };
 
 // The flags as the command line has them; Declare them, Parse, then Read.
@@ -74,12 +79,14 @@ class TrainFlags {
 
  private:
   void DeclareOptimizer(FlagSet* flags);
+  // Model and data, and what the other flags are with a text where they are not given.
+  absl::Status ReadWorkload(const FlagSet& flags, TrainConfig* config) const;
   void ReadOptimizer(const FlagSet& flags, TrainConfig* config) const;
   // What can be judged once --config has been read.
   absl::Status CheckOptimizer(const FlagSet& flags, TrainConfig* config) const;
 
   TrainConfig values_;
-  std::string model_ = "784-256-128-100-10";
+  std::string model_;
   std::string stage_ = "1";
   std::string dtype_ = "bf16";
   std::string numeric_mode_ = "deterministic";
@@ -90,10 +97,11 @@ class TrainFlags {
   std::string warmup_ = "log";
   double loss_scale_ = 0;
   int64_t seed_ = 1;
+  int64_t sample_length_ = 400;
 };
 
 // The data set `config` names: read, or made from the seed to fit the model.
-//   as LoadFashionMnist, and:
+//   as LoadFashionMnist, ReadBible, ReadTextFile and TextDataset, and:
 //   InvalidArgument  the model's first or last width does not fit the data, or the global batch is
 //                    larger than the training set; the message has both numbers
 absl::StatusOr<Dataset> OpenDataset(const TrainConfig& config);

@@ -29,7 +29,7 @@ absl::StatusOr<TrainConfig> Read(const std::vector<std::string>& arguments,
 TEST(TrainConfigTest, Defaults_AreTheDemo) {
   ASSERT_OK_AND_ASSIGN(const TrainConfig config, Read({}));
   EXPECT_EQ(config.dataset, "fashion-mnist");
-  EXPECT_EQ(config.model.ParameterCount(), 247'766);
+  EXPECT_EQ(config.model.mlp()->ParameterCount(), 247'766);
   EXPECT_EQ(config.stage, ZeroStage::kOne);
   EXPECT_EQ(config.dtype, DType::kBFloat16);
   EXPECT_EQ(config.numeric_mode, NumericMode::kDeterministic);
@@ -202,6 +202,65 @@ TEST(OpenDatasetTest, BatchLargerThanTheData_ShowsBoth) {
 TEST(OpenDatasetTest, DataMissing_IsNotFound) {
   ASSERT_OK_AND_ASSIGN(const TrainConfig config, Read({"--data-dir=/nowhere"}));
   EXPECT_THAT(OpenDataset(config), StatusIs(absl::StatusCode::kNotFound));
+}
+
+TEST(TrainConfigTest, Text_HasDefaultsOfItsOwn) {
+  ASSERT_OK_AND_ASSIGN(const TrainConfig text, Read({"--dataset=bible-kjv"}));
+  ASSERT_NE(text.model.transformer(), nullptr);
+  EXPECT_EQ(text.data_dir, "");
+  EXPECT_EQ(text.global_batch, 32);
+  EXPECT_EQ(text.optimizer.learning_rate, 0.003);
+  EXPECT_EQ(text.epochs, 1);
+  EXPECT_EQ(text.sample_length, 400);
+  ASSERT_OK_AND_ASSIGN(
+      const TrainConfig given,
+      Read({"--dataset=bible-kjv", "--model=gpt-1x2x8x16", "--global-batch=7", "--lr=0.5",
+            "--data-dir=/t.txt", "--sample=9", "--temperature=0", "--steps=3"}));
+  EXPECT_EQ(given.model.ToString(), "gpt-1x2x8x16");
+  EXPECT_EQ(given.data_dir, "/t.txt");
+  EXPECT_EQ(given.global_batch, 7);
+  EXPECT_EQ(given.optimizer.learning_rate, 0.5);
+  EXPECT_EQ(given.sample_length, 9);
+  EXPECT_EQ(given.temperature, 0);
+  EXPECT_NE(given.AgreementHash(), text.AgreementHash());
+  EXPECT_NE(text.AgreementHash("text crc32c 1"), text.AgreementHash("text crc32c 2"));
+  // Images do not have them, and every optimizer has its own learning rate.
+  ASSERT_OK_AND_ASSIGN(const TrainConfig images, Read({}));
+  EXPECT_EQ(images.sample_length, 0);
+  ASSERT_OK_AND_ASSIGN(const TrainConfig lion, Read({"--dataset=bible-kjv", "--optimizer=Lion"}));
+  EXPECT_EQ(lion.optimizer.learning_rate, 1e-4);
+}
+
+TEST(TrainConfigTest, ModelOfTheOtherKind_SaysWhatIsExpected) {
+  EXPECT_THAT(Read({"--dataset=bible-kjv", "--model=784-10"}),
+              StatusIs(kInvalidArgument, AllOf(HasSubstr("\"784-10\" does not fit bible-kjv"),
+                                               HasSubstr("gpt-LAYERSxHEADSxWIDTHxCONTEXT"))));
+  EXPECT_THAT(Read({"--model=gpt-1x1x8x8"}),
+              StatusIs(kInvalidArgument, AllOf(HasSubstr("does not fit fashion-mnist"),
+                                               HasSubstr("784-256-128-100-10"))));
+  EXPECT_THAT(Read({"--sample=5"}), StatusIs(kInvalidArgument, HasSubstr("model of text")));
+}
+
+TEST(OpenDatasetTest, SyntheticText_ForATransformer) {
+  ASSERT_OK_AND_ASSIGN(const TrainConfig config,
+                       Read({"--dataset=synthetic", "--model=gpt-1x1x8x10"}));
+  ASSERT_OK_AND_ASSIGN(const Dataset dataset, OpenDataset(config));
+  ASSERT_NE(dataset.text, nullptr);
+  EXPECT_EQ(dataset.train->input_size(), 10);
+  EXPECT_EQ(dataset.train->class_count(), 16);
+}
+
+TEST(OpenDatasetTest, AnyTextFile) {
+  const std::string path = ::testing::TempDir() + "/text.txt";
+  std::ofstream(path) << std::string(1000, 'a') << "b";
+  ASSERT_OK_AND_ASSIGN(TrainConfig config,
+                       Read({"--dataset=bible-kjv", "--data-dir=" + path, "--model=gpt-1x1x8x10"}));
+  ASSERT_OK_AND_ASSIGN(const Dataset dataset, OpenDataset(config));
+  EXPECT_EQ(dataset.name, path);
+  EXPECT_EQ(dataset.train->class_count(), 2);
+  config.data_dir = "/nowhere.txt";
+  EXPECT_THAT(OpenDataset(config),
+              StatusIs(absl::StatusCode::kNotFound, HasSubstr("/nowhere.txt")));
 }
 
 }  // namespace

@@ -28,7 +28,7 @@
 namespace rz {
 namespace {
 
-// A small share of a global batch would make passes over the test set slow.
+// A small share of a global batch would make passes over the test set slow. In labels.
 constexpr int64_t kMinTestBatch = 64;
 
 // A model of a few units has small ones: with tiles and buckets made for large models one of them
@@ -91,8 +91,9 @@ absl::StatusOr<std::unique_ptr<Trainer>> Trainer::Create(const TrainConfig& conf
       EvenSplit(EvenSplit(config.global_batch, communicator->world_size(), 0).count,
                 config.zero.gradient_accumulation_steps, 0)
           .count;
-  const int64_t max_batch = std::max(share, kMinTestBatch);
-  RZ_ASSIGN_OR_RETURN(trainer->model_, CreateModel(config, max_batch));
+  const int64_t labels = dataset->train->label_count();
+  const int64_t max_batch = std::max(share, (kMinTestBatch + labels - 1) / labels);
+  RZ_ASSIGN_OR_RETURN(trainer->model_, CreateModel(config.model, *dataset->train, max_batch));
   const Model& model = *trainer->model_;
   RZ_ASSIGN_OR_RETURN(trainer->optimizer_,
                       ZeroOptimizer::Create(communicator, Specs(model),
@@ -165,7 +166,11 @@ absl::StatusOr<BatchResult> Trainer::ForwardOn(const SampleSet& samples,
   const auto labels =
       absl::MakeSpan(labels_).first(indices.size() * static_cast<size_t>(samples.label_count()));
   samples.Gather(indices, inputs, labels);
-  RZ_ASSIGN_OR_RETURN(const BatchResult result, model_->Forward({inputs, labels}, pass, this));
+  return Forward({inputs, labels}, pass);
+}
+
+absl::StatusOr<BatchResult> Trainer::Forward(const Batch& batch, Pass pass) {
+  RZ_ASSIGN_OR_RETURN(const BatchResult result, model_->Forward(batch, pass, this));
   if (std::isfinite(result.loss_sum)) return result;
   // The first parameter that is not finite; where all are, the one with the largest weight.
   size_t parameter = 0;
@@ -175,9 +180,9 @@ absl::StatusOr<BatchResult> Trainer::ForwardOn(const SampleSet& samples,
   return absl::OutOfRangeError(absl::StrFormat(
       "the loss of %d samples of rank %d is %s (largest weight %g, in %s): is the learning rate %g "
       "too large?",
-      indices.size(), communicator_->rank().value(),
-      std::isnan(result.loss_sum) ? "not a number" : "infinite", largest_[parameter],
-      model_->parameters()[parameter].name, optimizer_->learning_rate()));
+      static_cast<int64_t>(batch.labels.size()) / dataset_->train->label_count(),
+      communicator_->rank().value(), std::isnan(result.loss_sum) ? "not a number" : "infinite",
+      largest_[parameter], model_->parameters()[parameter].name, optimizer_->learning_rate()));
 }
 
 absl::Status Trainer::MicroStep(absl::Span<const int64_t> indices, TrainStep* step) {
@@ -213,13 +218,13 @@ absl::StatusOr<TrainStep> Trainer::Step() {
   return step;
 }
 
-absl::StatusOr<double> Trainer::TestAccuracy() {
+absl::StatusOr<Evaluation> Trainer::Evaluate() {
   const SampleSet& test = *dataset_->test;
   const Range share =
       EvenSplit(test.count(), communicator_->world_size(), communicator_->rank().value());
   std::vector<int64_t> indices(static_cast<size_t>(share.count));
   std::iota(indices.begin(), indices.end(), share.offset);
-  int64_t correct = 0;
+  BatchResult sum;
   // As many batches as the rank with the largest share: all gather the weights together.
   const auto batch = static_cast<size_t>(model_->max_batch());
   const auto largest =
@@ -229,10 +234,18 @@ absl::StatusOr<double> Trainer::TestAccuracy() {
     RZ_ASSIGN_OR_RETURN(
         const BatchResult result,
         ForwardOn(test, absl::MakeConstSpan(indices).subspan(at, batch), Pass::kEvaluation));
-    correct += result.correct;
+    sum.loss_sum += result.loss_sum;
+    sum.correct += result.correct;
   }
-  RZ_ASSIGN_OR_RETURN(const double all_correct, SumOverRanks(static_cast<double>(correct)));
-  return all_correct / static_cast<double>(test.count() * test.label_count());
+  RZ_ASSIGN_OR_RETURN(const double loss, SumOverRanks(sum.loss_sum));
+  RZ_ASSIGN_OR_RETURN(const double correct, SumOverRanks(static_cast<double>(sum.correct)));
+  const auto labels = static_cast<double>(test.count() * test.label_count());
+  return Evaluation{loss / labels, correct / labels};
+}
+
+absl::StatusOr<absl::Span<const float>> Trainer::Predict(const Batch& batch) {
+  RZ_RETURN_IF_ERROR(Forward(batch, Pass::kEvaluation).status());
+  return model_->scores();
 }
 
 absl::StatusOr<uint32_t> Trainer::WeightsCrc32c() {

@@ -19,6 +19,7 @@
 #include "runtime/base/clock.h"
 #include "tools/train/batch_order.h"
 #include "tools/train/dataset.h"
+#include "tools/train/evaluation.h"
 #include "tools/train/model.h"
 #include "tools/train/train_config.h"
 
@@ -57,7 +58,12 @@ class Trainer : private UnitStore {
 
   // Of the working weights on the test set, each rank looking at its share.
   //   OutOfRange  as Step
-  absl::StatusOr<double> TestAccuracy();
+  absl::StatusOr<Evaluation> Evaluate();
+
+  // The scores of samples of this rank's own, [labels, classes], until the next pass. Collective:
+  // all ranks make as many calls, each with the samples that it has, also none.
+  //   OutOfRange  as Step
+  absl::StatusOr<absl::Span<const float>> Predict(const Batch& batch);
 
   // CRC-32C of the working weights in declaration order, without padding.
   //   Internal  not all ranks have the same; the message has all of them
@@ -70,6 +76,8 @@ class Trainer : private UnitStore {
   int64_t total_steps() const {
     return config_.steps > 0 ? config_.steps : config_.epochs * steps_per_epoch();
   }
+  Rank rank() const { return communicator_->rank(); }
+  const Dataset& dataset() const { return *dataset_; }
   const Model& model() const { return *model_; }
   const ZeroOptimizer& optimizer() const { return *optimizer_; }
 
@@ -93,6 +101,7 @@ class Trainer : private UnitStore {
   }
 
   //   OutOfRange  as Step
+  absl::StatusOr<BatchResult> Forward(const Batch& batch, Pass pass);
   absl::StatusOr<BatchResult> ForwardOn(const SampleSet& samples, absl::Span<const int64_t> indices,
                                         Pass pass);
 

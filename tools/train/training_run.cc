@@ -12,7 +12,9 @@
 #include "runtime/base/simd_level.h"
 #include "runtime/base/status_macros.h"
 #include "tools/train/limits.h"
+#include "tools/train/sampling.h"
 #include "tools/train/step_breakdown.h"
+#include "tools/train/text.h"
 #include "tools/train/trace_file.h"
 
 namespace rz {
@@ -42,7 +44,24 @@ std::string Algorithms(const Communicator& communicator, const TrainConfig& conf
   }
 }
 
+// "fashion-mnist, 60000 training and 10000 test samples".
+std::string DescribeData(const Dataset& dataset) {
+  if (dataset.text == nullptr) {
+    return absl::StrFormat("%s, %d training and %d test samples", dataset.name,
+                           dataset.train->count(), dataset.test->count());
+  }
+  return absl::StrFormat(
+      "%s, %d characters of %d kinds, %d training and %d validation windows of %d", dataset.name,
+      dataset.text->symbols.size(), dataset.text->vocabulary.size(), dataset.train->count(),
+      dataset.test->count(), dataset.train->label_count());
+}
+
 }  // namespace
+
+std::string DescribeEvaluation(const Evaluation& evaluation, const Dataset& dataset) {
+  if (dataset.text == nullptr) return absl::StrFormat("test accuracy %.4f", evaluation.accuracy);
+  return absl::StrFormat("validation loss %.4f nats/char", evaluation.loss);
+}
 
 TrainingRun::TrainingRun(const TrainConfig& config, const Dataset* dataset,
                          Communicator* communicator, std::string transport,
@@ -53,7 +72,8 @@ TrainingRun::TrainingRun(const TrainConfig& config, const Dataset* dataset,
       communicator_(communicator),
       reference_(std::move(reference)),
       progress_(progress),
-      clock_(clock) {
+      clock_(clock),
+      label_count_(dataset->train->label_count()) {
   report_.config = config;
   report_.transport = std::move(transport);
   report_.algorithms = Algorithms(*communicator, config);
@@ -103,6 +123,8 @@ absl::Status TrainingRun::RunSteps() {
     if (step_ % trainer_->steps_per_epoch() == 0) RZ_RETURN_IF_ERROR(EndEpoch());
   }
   report_.steps = last_step_;
+  // A bar that was drawn ends its line in the middle of an epoch as well.
+  if (step_ > kPrintedSteps && step_ % trainer_->steps_per_epoch() != 0) DrawBar(&Progress::EndBar);
   return absl::OkStatus();
 }
 
@@ -122,23 +144,29 @@ absl::Status TrainingRun::TrainOne() {
   }
   const bool every = config_.steps_per_print > 0 && step_ % config_.steps_per_print == 0;
   if (step_ <= kPrintedSteps || every) return PrintStep(step);
-  const int64_t in_epoch = (step_ - 1) % trainer_->steps_per_epoch() + 1;
-  progress_->Bar(EpochLabel(), in_epoch, trainer_->steps_per_epoch(),
-                 absl::StrFormat("loss %.4f (of this rank)",
-                                 epoch_loss_sum_ / static_cast<double>(epoch_local_samples_)));
+  DrawBar(&Progress::Bar);
   return absl::OkStatus();
+}
+
+void TrainingRun::DrawBar(void (Progress::*draw)(const std::string&, int64_t, int64_t,
+                                                 const std::string&)) {
+  const int64_t in_epoch = (step_ - 1) % trainer_->steps_per_epoch() + 1;
+  const auto labels = static_cast<double>(epoch_local_samples_ * label_count_);
+  (progress_->*draw)(EpochLabel(), in_epoch, trainer_->steps_per_epoch(),
+                     absl::StrFormat("loss %.4f (of this rank)", epoch_loss_sum_ / labels));
 }
 
 absl::Status TrainingRun::EndEpoch() {
   RZ_ASSIGN_OR_RETURN(const double loss_sum, trainer_->SumOverRanks(epoch_loss_sum_));
-  RZ_ASSIGN_OR_RETURN(const double accuracy, trainer_->TestAccuracy());
+  RZ_ASSIGN_OR_RETURN(const Evaluation test, trainer_->Evaluate());
   process_memory_.Take();
-  const double loss = loss_sum / static_cast<double>(epoch_samples_);
-  report_.epochs.push_back({loss, accuracy});
+  const double loss = loss_sum / static_cast<double>(epoch_samples_ * label_count_);
+  report_.epochs.push_back({loss, test});
   const absl::Duration now = clock_->Now();
-  progress_->EndBar(EpochLabel(), trainer_->steps_per_epoch(), trainer_->steps_per_epoch(),
-                    absl::StrFormat("loss %.4f test accuracy %.4f %.1f s", loss, accuracy,
-                                    absl::ToDoubleSeconds(now - epoch_begin_)));
+  progress_->EndBar(
+      EpochLabel(), trainer_->steps_per_epoch(), trainer_->steps_per_epoch(),
+      absl::StrFormat("loss %.4f %s %.1f s", loss, DescribeEvaluation(test, *dataset_),
+                      absl::ToDoubleSeconds(now - epoch_begin_)));
   epoch_begin_ = now;
   epoch_loss_sum_ = 0;
   epoch_local_samples_ = 0;
@@ -147,7 +175,7 @@ absl::Status TrainingRun::EndEpoch() {
 }
 
 absl::Status TrainingRun::Finish() {
-  RZ_ASSIGN_OR_RETURN(report_.test_accuracy, trainer_->TestAccuracy());
+  RZ_ASSIGN_OR_RETURN(report_.test, trainer_->Evaluate());
   RZ_ASSIGN_OR_RETURN(report_.weights_crc32c, trainer_->WeightsCrc32c());
   RZ_ASSIGN_OR_RETURN(report_.breakdown, BreakDownOverRanks(times_, last_step_, communicator_));
   report_.memory = trainer_->optimizer().Memory();
@@ -158,6 +186,7 @@ absl::Status TrainingRun::Finish() {
                       trainer_->MaxOverRanks(report_.memory.Balances() ? 0 : 1));
   RZ_RETURN_IF_ERROR(FinishTrace());
   PrintSummary();
+  RZ_RETURN_IF_ERROR(PrintSample());
   RZ_RETURN_IF_ERROR(progress_->status());
   if (wire_difference_ != 0) {
     return absl::InternalError(absl::StrCat("payload on the wire differs from the formula by ",
@@ -178,10 +207,8 @@ std::string TrainingRun::EpochLabel() const {
 
 void TrainingRun::PrintHeader() {
   const bool wide = config_.dtype == DType::kFloat32;
-  progress_->Line(absl::StrFormat("model %s, %d parameters; %s, %d training and %d test samples",
-                                  trainer_->model().ToString(), trainer_->model().ParameterCount(),
-                                  dataset_->name, dataset_->train->count(),
-                                  dataset_->test->count()));
+  progress_->Line(absl::StrFormat("model %s, %d parameters; %s", trainer_->model().ToString(),
+                                  trainer_->model().ParameterCount(), DescribeData(*dataset_)));
   progress_->Line(absl::StrFormat(
       "%d rank%s, stage %s, %s weights and gradients%s, %s sums", communicator_->world_size(),
       communicator_->world_size() == 1 ? "" : "s", StageLabel(config_.stage),
@@ -201,7 +228,7 @@ void TrainingRun::PrintHeader() {
 
 absl::Status TrainingRun::PrintStep(const TrainStep& step) {
   RZ_ASSIGN_OR_RETURN(const double loss_sum, trainer_->SumOverRanks(step.local.loss_sum));
-  const double loss = loss_sum / static_cast<double>(step.global_samples);
+  const double loss = loss_sum / static_cast<double>(step.global_samples * label_count_);
   const StepTimes& times = step.report.times;
   report_.losses.push_back(loss);
   report_.norms.push_back(step.report.norm);
@@ -209,12 +236,18 @@ absl::Status TrainingRun::PrintStep(const TrainStep& step) {
   ModelShape ddp = memory.shape;
   ddp.stage = ZeroStage::kDdp;
   constexpr double kMega = 1e6;
+  const double samples_a_second =
+      static_cast<double>(step.global_samples) / absl::ToDoubleSeconds(times.total());
+  const std::string characters =
+      dataset_->text == nullptr
+          ? ""
+          : absl::StrFormat("characters/s %.0f ",
+                            samples_a_second * static_cast<double>(label_count_));
   progress_->Line(absl::StrFormat(
-      "step %d loss %.4f lr %g norm %.4g scale %g samples/s %.0f forward %.1f backward %.1f "
+      "step %d loss %.4f lr %g norm %.4g scale %g samples/s %.0f %sforward %.1f backward %.1f "
       "comm %.1f optim %.1f ms mem %.3f MB measured, ddp %.3f MB by formula",
       step_, loss, step.report.learning_rate, step.report.norm, step.report.loss_scale,
-      static_cast<double>(step.global_samples) / absl::ToDoubleSeconds(times.total()),
-      absl::ToDoubleMilliseconds(times[StepPart::kForward]),
+      samples_a_second, characters, absl::ToDoubleMilliseconds(times[StepPart::kForward]),
       absl::ToDoubleMilliseconds(times[StepPart::kBackward]),
       absl::ToDoubleMilliseconds(times[StepPart::kCommunication]),
       absl::ToDoubleMilliseconds(times[StepPart::kOptimizer]),
@@ -260,13 +293,34 @@ void TrainingRun::PrintSummary() {
       "wire: %d payload bytes a step a rank counted, %d by the formula (%s): difference %d",
       report_.payload_bytes_per_step, report_.expected_payload_bytes_per_step, report_.wire_formula,
       wire_difference_));
+  progress_->Line(QualityLine());
+  progress_->Line(absl::StrFormat("weights crc32c %08X", report_.weights_crc32c));
+}
+
+std::string TrainingRun::QualityLine() const {
+  const std::string quality = DescribeEvaluation(report_.test, *dataset_);
+  if (dataset_->text != nullptr) {
+    return absl::StrFormat(
+        "%s (bigram entropy %.3f, trigram %.3f; %.1f %% of the characters right)", quality,
+        ConditionalEntropy(*dataset_->text, 1), ConditionalEntropy(*dataset_->text, 2),
+        100 * report_.test.accuracy);
+  }
   const bool published =
       dataset_->name == "fashion-mnist" && config_.model.ToString() == kPublishedModel;
-  progress_->Line(absl::StrFormat(
-      "test accuracy %.4f (%s)", report_.test_accuracy,
-      published ? absl::StrCat("published for this MLP: ", kPublishedAccuracy)
-                : absl::StrCat(dataset_->name, ", no published figure for this MLP")));
-  progress_->Line(absl::StrFormat("weights crc32c %08X", report_.weights_crc32c));
+  return absl::StrFormat("%s (%s)", quality,
+                         published
+                             ? absl::StrCat("published for this MLP: ", kPublishedAccuracy)
+                             : absl::StrCat(dataset_->name, ", no published figure for this MLP"));
+}
+
+absl::Status TrainingRun::PrintSample() {
+  if (dataset_->text == nullptr || config_.sample_length == 0) return absl::OkStatus();
+  const SamplingOptions options = {config_.sample_length, config_.temperature, config_.seed};
+  RZ_ASSIGN_OR_RETURN(const std::string sample,
+                      SampleText(*dataset_->text, options, trainer_.get()));
+  progress_->Line(absl::StrFormat("text of the model, %d characters, temperature %g:\n%s",
+                                  config_.sample_length, config_.temperature, sample));
+  return absl::OkStatus();
 }
 
 }  // namespace rz
