@@ -26,13 +26,13 @@ const void* DdpPolicy::GradientChunk(int64_t tile) const {
   return GradientAt(parts_.partition->Chunk(tile, parts_.communicator->rank()).offset);
 }
 
-void DdpPolicy::Update(const Bucket& bucket, const StepConstants& step) {
+void DdpPolicy::Update(const Bucket& bucket, absl::Span<const StepConstants> step) {
   const int64_t at = bucket.flat.offset;
   void* working = parts_.state->ParameterAt(at, parts_.dtype);
   float* master =
       parts_.state->has_master() ? parts_.state->MasterAt(at) : static_cast<float*>(working);
-  parts_.kernel.Update(step, GradientAt(at), master, parts_.state->OptimizerAt(at), working,
-                       static_cast<size_t>(bucket.flat.count));
+  parts_.UpdatePiece(bucket.flat, step, GradientAt(at), master, parts_.state->OptimizerAt(at),
+                     working);
 }
 
 absl::StatusOr<std::optional<Operation>> DdpPolicy::StartGather(const Bucket&) {

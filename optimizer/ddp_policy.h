@@ -14,7 +14,7 @@ class DdpPolicy : public StagePolicy {
   absl::StatusOr<Operation> StartReduce(const Bucket& bucket, void* gradients) override;
   void Accumulate(const Bucket& bucket, bool first) override;
   const void* GradientChunk(int64_t tile) const override;
-  void Update(const Bucket& bucket, const StepConstants& step) override;
+  void Update(const Bucket& bucket, absl::Span<const StepConstants> step) override;
   absl::StatusOr<std::optional<Operation>> StartGather(const Bucket& bucket) override;
   void SetParameters(Range flat, const float* values) override;
 

@@ -17,6 +17,7 @@ ParameterBroadcast::ParameterBroadcast(Communicator* communicator, const FlatLay
       votes_(static_cast<size_t>(partition->world())),
       result_(absl::FailedPreconditionError("the parameters have not been initialized")) {
   vote_.plan_hash = PlanHash(*layout, *partition, *config);
+  vote_.group_hash = GroupHash(*layout, *config);
 }
 
 absl::Status ParameterBroadcast::Start(Initializer initializer) {

@@ -37,14 +37,14 @@ const void* ShardedStatesPolicy::GradientChunk(int64_t tile) const {
   return parts_.state->AccumulatorAt(parts_.partition->ShardOffset(tile));
 }
 
-void ShardedStatesPolicy::Update(const Bucket& bucket, const StepConstants& step) {
+void ShardedStatesPolicy::Update(const Bucket& bucket, absl::Span<const StepConstants> step) {
   for (int64_t tile = bucket.first_tile; tile < bucket.first_tile + bucket.tile_count; ++tile) {
     const int64_t at = parts_.partition->ShardOffset(tile);
     // In float32 the master is the working parameters; gathering rewrites them with the same bits.
     float* master = parts_.state->has_master() ? parts_.state->MasterAt(at)
                                                : static_cast<float*>(ParameterChunk(tile));
-    parts_.kernel.Update(step, GradientChunk(tile), master, parts_.state->OptimizerAt(at),
-                         UpdatedChunk(tile), static_cast<size_t>(ChunkOf(tile).count));
+    parts_.UpdatePiece(ChunkOf(tile), step, GradientChunk(tile), master,
+                       parts_.state->OptimizerAt(at), UpdatedChunk(tile));
   }
 }
 

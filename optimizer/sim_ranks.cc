@@ -168,16 +168,18 @@ std::vector<absl::Status> SimRanks::EndMicroStep() {
 }
 
 std::vector<absl::StatusOr<StepReport>> SimRanks::Step(const std::vector<double>& learning_rates) {
+  return StepWith([&](size_t rank) {
+    StepOptions options;
+    if (!learning_rates.empty()) {
+      options.learning_rate = learning_rates[learning_rates.size() == 1 ? 0 : rank];
+    }
+    return options;
+  });
+}
+
+std::vector<absl::StatusOr<StepReport>> SimRanks::StepWith(const Options& options) {
   std::vector<absl::Status> started(optimizers_.size());
-  RunMicroStep(
-      [&](size_t rank) {
-        StepOptions options;
-        if (!learning_rates.empty()) {
-          options.learning_rate = learning_rates[learning_rates.size() == 1 ? 0 : rank];
-        }
-        return optimizers_[rank]->StartStep(options);
-      },
-      &started);
+  RunMicroStep([&](size_t rank) { return optimizers_[rank]->StartStep(options(rank)); }, &started);
   std::vector<absl::StatusOr<StepReport>> results;
   for (size_t rank = 0; rank < optimizers_.size(); ++rank) {
     results.push_back(started[rank].ok() ? optimizers_[rank]->StepResult() : started[rank]);

@@ -63,6 +63,10 @@ class SimRanks {
   // schedule's. Their results, by rank.
   std::vector<absl::StatusOr<StepReport>> Step(const std::vector<double>& learning_rates = {});
 
+  // The same with whatever a rank says of its step.
+  using Options = std::function<StepOptions(size_t rank)>;
+  std::vector<absl::StatusOr<StepReport>> StepWith(const Options& options);
+
   // Polls all ranks until every one has nothing under way.
   absl::Status PollAll();
 

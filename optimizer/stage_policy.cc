@@ -11,6 +11,18 @@ absl::StatusOr<Operation> StageParts::AllReduce(const Bucket& bucket, void* grad
   return communicator->StartAllReduce(gradients, gradients, bucket.flat.count, dtype, op, call());
 }
 
+void StageParts::UpdatePiece(Range flat, absl::Span<const StepConstants> step, const void* gradient,
+                             float* master, const StateAddresses& states, void* working) const {
+  groups->ForEach(flat, [&](int64_t offset, int64_t count, size_t group) {
+    StateAddresses run = states;
+    for (float*& state : run) state = state == nullptr ? nullptr : state + offset;
+    const auto at = static_cast<size_t>(offset);
+    kernel.Update(step[group], static_cast<const std::byte*>(gradient) + at * SizeOf(applied_dtype),
+                  master + offset, run, static_cast<std::byte*>(working) + at * SizeOf(dtype),
+                  static_cast<size_t>(count));
+  });
+}
+
 std::unique_ptr<StagePolicy> MakeStagePolicy(ZeroStage stage, StageParts parts) {
   switch (stage) {
     case ZeroStage::kDdp:

@@ -11,9 +11,11 @@
 #include <optional>
 
 #include "absl/status/statusor.h"
+#include "absl/types/span.h"
 #include "collectives/communicator.h"
 #include "optimizer/gathered_units.h"
 #include "optimizer/kernels/optimizer_kernel.h"
+#include "optimizer/layout/group_runs.h"
 #include "optimizer/layout/partition.h"
 #include "optimizer/model_state.h"
 #include "optimizer/zero_config.h"
@@ -27,12 +29,19 @@ struct StageParts {
   const Partition* partition;
   const ModelState* state;
   const GatheredUnits* units;
+  const GroupRuns* groups;
   DType dtype;
+  DType applied_dtype;     // of the gradients that the kernel takes
   ReduceOp op;             // what makes one gradient of all ranks'
   bool accumulates_shard;  // reduced gradients are added up in the state's accumulator
   OptimizerKernel kernel;
 
   CallOptions call() const { return {.tile_chunk = partition->tile_chunk()}; }
+
+  // The optimizer on a piece of the flat space, with which the addresses begin: run by run of its
+  // groups.
+  void UpdatePiece(Range flat, absl::Span<const StepConstants> step, const void* gradient,
+                   float* master, const StateAddresses& states, void* working) const;
 
   // Starts the all_reduce of a bucket of the whole gradients, in place.
   absl::StatusOr<Operation> AllReduce(const Bucket& bucket, void* gradients) const;
@@ -54,8 +63,8 @@ class StagePolicy {
   // reduction: AppliedGradientDType(config).
   virtual const void* GradientChunk(int64_t tile) const = 0;
 
-  // The optimizer on what this rank owns of the bucket. Local.
-  virtual void Update(const Bucket& bucket, const StepConstants& step) = 0;
+  // The optimizer on what this rank owns of the bucket, by group. Local.
+  virtual void Update(const Bucket& bucket, absl::Span<const StepConstants> step) = 0;
 
   // Starts bringing the bucket's new parameters to all ranks; nothing where they are there already
   // or are gathered before their use.

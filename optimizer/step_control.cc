@@ -23,9 +23,13 @@ absl::Status CheckAgreement(absl::Span<const StepVote> votes) {
   const StepVote& first = votes[0];
   for (size_t rank = 1; rank < votes.size(); ++rank) {
     const StepVote& vote = votes[rank];
+    const bool groups_differ = vote.group_hash != first.group_hash;
     if (vote.plan_hash != first.plan_hash) {
-      return Disagreement(rank, "the plan", absl::StrCat(absl::Hex(vote.plan_hash)),
-                          absl::StrCat(absl::Hex(first.plan_hash)));
+      return groups_differ
+                 ? Disagreement(rank, "parameter groups (settings, or what is in them) of",
+                                absl::Hex(vote.group_hash), absl::Hex(first.group_hash))
+                 : Disagreement(rank, "the plan", absl::Hex(vote.plan_hash),
+                                absl::Hex(first.plan_hash));
     }
     if (vote.step != first.step) return Disagreement(rank, "taken steps", vote.step, first.step);
     // Compared as bits: equal is what gives equal weights.
@@ -36,13 +40,18 @@ absl::Status CheckAgreement(absl::Span<const StepVote> votes) {
     if (std::bit_cast<uint64_t>(vote.loss_scale) != std::bit_cast<uint64_t>(first.loss_scale)) {
       return Disagreement(rank, "loss scale", vote.loss_scale, first.loss_scale);
     }
+    if (groups_differ) {
+      return Disagreement(rank, "learning rates of parameter groups that hash to",
+                          absl::Hex(vote.group_hash), absl::Hex(first.group_hash));
+    }
   }
   return absl::OkStatus();
 }
 
 // FNV-1a, 64 bits.
-uint64_t HashText(std::string_view text) {
-  uint64_t hash = 0xcbf29ce484222325u;
+constexpr uint64_t kHashOfNothing = 0xcbf29ce484222325u;
+
+uint64_t HashText(std::string_view text, uint64_t hash = kHashOfNothing) {
   for (const char c : text) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3u;
   return hash;
 }
@@ -73,13 +82,29 @@ std::string NonFiniteCause(absl::Span<const StepVote> votes, const FlatLayout& l
   return "the gradient of each rank is finite, what they are reduced to is not";
 }
 
+uint64_t GroupHash(const FlatLayout& layout, const ZeroConfig& config) {
+  std::string groups = Fingerprint(config.groups);
+  for (size_t i = 0; i < layout.size(); ++i) {
+    if (layout.spec(i).group == 0) continue;
+    absl::StrAppend(&groups, layout.spec(i).name, " ", layout.spec(i).group, "\n");
+  }
+  return HashText(groups);
+}
+
+uint64_t GroupHash(uint64_t groups, absl::Span<const double> learning_rates) {
+  return HashText({reinterpret_cast<const char*>(learning_rates.data()),
+                   learning_rates.size() * sizeof(double)},
+                  groups);
+}
+
 uint64_t PlanHash(const FlatLayout& layout, const Partition& partition, const ZeroConfig& config) {
   std::string plan = absl::StrCat(
       Fingerprint(config), " world ", partition.world(), " padded ", partition.padded_elements(),
       " tile_chunk ", partition.tile_chunk(), " bucket ", partition.bucket_elements(), "\n");
   for (size_t i = 0; i < layout.size(); ++i) {
     const ParamSpec& spec = layout.spec(i);
-    absl::StrAppend(&plan, spec.name, " [", absl::StrJoin(spec.shape, ","), "] ", spec.unit, "\n");
+    absl::StrAppend(&plan, spec.name, " [", absl::StrJoin(spec.shape, ","), "] ", spec.unit, " ",
+                    spec.group, "\n");
   }
   return HashText(plan);
 }

@@ -28,9 +28,10 @@ struct StepVote {
   double learning_rate = 0;
   double loss_scale = 1;
   int64_t own_non_finite = kNoElement;  // first parameter it announced something not finite for
+  uint64_t group_hash = 0;              // see GroupHash
 };
 inline constexpr int64_t kVoteWords = sizeof(StepVote) / sizeof(int64_t);
-static_assert(sizeof(StepVote) == 64, "a vote has no padding");
+static_assert(sizeof(StepVote) == 72, "a vote has no padding");
 
 struct StepDecision {
   bool take = false;
@@ -40,12 +41,19 @@ struct StepDecision {
 };
 
 // votes[r] is rank r's; at least one. Squares are added in the order of ranks.
-//   FailedPrecondition  ranks disagree on plan, step, learning rate or loss scale; names the first
-//                       that differs from rank 0, and both values
+//   FailedPrecondition  ranks disagree on groups, plan, step, learning rate or loss scale; names
+//                       the first that differs from rank 0, and both values
 absl::StatusOr<StepDecision> Decide(absl::Span<const StepVote> votes);
 
 // Who brought what is not finite: "rank 2's gradient of layer4.bias is not finite".
 std::string NonFiniteCause(absl::Span<const StepVote> votes, const FlatLayout& layout);
+
+// Hash of the parameter groups: their settings and which parameters are of them. A part of the plan
+// that has a word of its own in votes, so that ranks which differ in it can be told so.
+uint64_t GroupHash(const FlatLayout& layout, const ZeroConfig& config);
+
+// The same with the groups' learning rates in a step. Allocates nothing.
+uint64_t GroupHash(uint64_t groups, absl::Span<const double> learning_rates);
 
 // Hash of everything that must be alike on all ranks.
 uint64_t PlanHash(const FlatLayout& layout, const Partition& partition, const ZeroConfig& config);

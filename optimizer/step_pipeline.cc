@@ -56,10 +56,17 @@ StepPipeline::StepPipeline(Communicator* communicator, const FlatLayout* layout,
       reducer_(reducer),
       timeline_(timeline),
       plan_hash_(PlanHash(*layout, *partition, *config)),
+      group_hash_(GroupHash(*layout, *config)),
       scaler_(config->loss_scale),
       result_(absl::FailedPreconditionError("no step has been taken yet")),
       operations_(static_cast<size_t>(partition->bucket_count())),
-      votes_(static_cast<size_t>(partition->world())) {}
+      votes_(static_cast<size_t>(partition->world())),
+      learning_rates_(config->groups.size()),
+      step_(config->groups.size()) {
+  for (const ParameterGroup& group : config->groups) {
+    optimizers_.push_back(OptimizerOf(config->optimizer, group));
+  }
+}
 
 void StepPipeline::Reset() {
   scaler_ = LossScaler(config_->loss_scale);
@@ -72,14 +79,16 @@ void StepPipeline::BeginWire() {
   timeline_->Begin();
 }
 
-void StepPipeline::Start(int64_t steps_taken, double learning_rate) {
+void StepPipeline::Start(int64_t steps_taken, absl::Span<const double> learning_rates) {
   phase_ = Phase::kReduce;
   report_ = StepReport();
   started_ = completed_ = 0;
   vote_ = StepVote();
   vote_.plan_hash = plan_hash_;
   vote_.step = steps_taken;
-  vote_.learning_rate = learning_rate;
+  std::copy(learning_rates.begin(), learning_rates.end(), learning_rates_.begin());
+  vote_.learning_rate = learning_rates_[0];
+  vote_.group_hash = GroupHash(group_hash_, learning_rates_);
   vote_.loss_scale = scaler_.scale();
   BeginWire();
   // From here to the end the thread waits for collectives wherever it does not compute.
@@ -210,9 +219,11 @@ void StepPipeline::SetStep() {
   double clip = 1;
   if (most > 0 && report_.norm > most) clip = most / (report_.norm + kClippingEpsilon);
   report_.clipped_norm = report_.norm * clip;
-  step_ = ConstantsOf(config_->optimizer, {.learning_rate = vote_.learning_rate,
-                                           .step = report_.step,
-                                           .grad_scale = clip / vote_.loss_scale});
+  for (size_t group = 0; group < step_.size(); ++group) {
+    step_[group] = ConstantsOf(optimizers_[group], {.learning_rate = learning_rates_[group],
+                                                    .step = report_.step,
+                                                    .grad_scale = clip / vote_.loss_scale});
+  }
 }
 
 bool StepPipeline::AdvanceUpdate() {

@@ -11,6 +11,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/types/span.h"
 #include "collectives/communicator.h"
 #include "optimizer/gradient_reducer.h"
 #include "optimizer/kernels/optimizer_config.h"
@@ -43,8 +44,9 @@ class StepPipeline {
   void BeginWire();
   bool has_wire() const { return payload_before_.has_value(); }
 
-  // Begins a step after `steps_taken` others. Requires that none is under way.
-  void Start(int64_t steps_taken, double learning_rate);
+  // Begins a step after `steps_taken` others with a learning rate for each group. Requires that
+  // none is under way.
+  void Start(int64_t steps_taken, absl::Span<const double> learning_rates);
 
   // Moves the step as far as it goes without waiting; true when it has ended.
   bool Poll();
@@ -95,6 +97,7 @@ class StepPipeline {
   GradientReducer* reducer_;
   StepTimeline* timeline_;
   uint64_t plan_hash_;
+  uint64_t group_hash_;
   LossScaler scaler_;
   int64_t skipped_in_a_row_ = 0;
 
@@ -111,7 +114,9 @@ class StepPipeline {
   std::vector<StepVote> votes_;  // [world]
   StepVote vote_;
   std::optional<Operation> control_;
-  StepConstants step_;
+  std::vector<OptimizerConfig> optimizers_;  // by group
+  std::vector<double> learning_rates_;       // by group
+  std::vector<StepConstants> step_;          // by group
 
   std::optional<int64_t> payload_before_;
   int64_t payload_before_control_ = 0;

@@ -100,15 +100,23 @@ absl::Status ValidateConfig(const ZeroConfig& config) {
   }
   RZ_RETURN_IF_ERROR(ValidateSchedule(config.schedule));
   RZ_RETURN_IF_ERROR(ValidateLossScale(config.loss_scale));
-  return ValidateOptimizer(config.optimizer);
+  RZ_RETURN_IF_ERROR(ValidateOptimizer(config.optimizer));
+  return ValidateGroups(config.optimizer, config.groups);
+}
+
+double ScheduledRate(const ZeroConfig& config, size_t group, int64_t steps_taken) {
+  const ParameterGroup own = config.groups.empty() ? ParameterGroup() : config.groups[group];
+  const double base = own.learning_rate.value_or(config.optimizer.learning_rate);
+  return LearningRate(config.schedule, base, steps_taken) * own.lr_scale;
 }
 
 std::string Fingerprint(const ZeroConfig& config) {
   return absl::StrCat(
       "stage ", static_cast<int>(config.stage), " dtype ", static_cast<int>(config.dtype),
-      " optimizer ", Fingerprint(config.optimizer), " schedule ", Fingerprint(config.schedule),
-      " loss scale ", Fingerprint(config.loss_scale), " skipped ", config.max_skipped_steps,
-      " clipping ", absl::Hex(std::bit_cast<uint64_t>(config.gradient_clipping)), " accumulation ",
+      " optimizer ", Fingerprint(config.optimizer), " groups ", Fingerprint(config.groups),
+      " schedule ", Fingerprint(config.schedule), " loss scale ", Fingerprint(config.loss_scale),
+      " skipped ", config.max_skipped_steps, " clipping ",
+      absl::Hex(std::bit_cast<uint64_t>(config.gradient_clipping)), " accumulation ",
       config.gradient_accumulation_steps, " ", static_cast<int>(config.accumulation), " ",
       DTypeText(config.accumulation_dtype), " communication ",
       DTypeText(config.communication_dtype), " ", static_cast<int>(config.reduction), " buckets ",

@@ -7,12 +7,14 @@
 #include <ostream>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "optimizer/kernels/optimizer_config.h"
 #include "optimizer/layout/limits.h"
 #include "optimizer/learning_rate.h"
 #include "optimizer/loss_scaler.h"
+#include "optimizer/parameter_group.h"
 #include "runtime/base/clock.h"
 #include "runtime/base/dtype.h"
 #include "runtime/memory/memory.h"
@@ -50,6 +52,10 @@ struct ZeroConfig {
   DType dtype = DType::kBFloat16;
 
   OptimizerConfig optimizer;
+
+  // What parameters may be of (ParamSpec::group), with or without any; none: one group, with the
+  // optimizer's numbers.
+  std::vector<ParameterGroup> groups;
 
   // Gives the learning rate of a step that is not told one.
   ScheduleConfig schedule;
@@ -134,6 +140,9 @@ inline bool AccumulatesLocally(const ZeroConfig& config) {
 inline DType AppliedGradientDType(const ZeroConfig& config) {
   return AccumulatesShards(config) ? DType::kFloat32 : config.dtype;
 }
+
+// Learning rate of a group's step after `steps_taken` others, by the schedule.
+double ScheduledRate(const ZeroConfig& config, size_t group, int64_t steps_taken);
 
 // InvalidArgument names the field, its value and what it may be; Unimplemented names what this
 // optimizer knows but does not run.

@@ -7,6 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "optimizer/kernels/optimizer_kernel.h"
+#include "optimizer/layout/group_runs.h"
 #include "optimizer/model_state.h"
 #include "optimizer/parameter_broadcast.h"
 #include "optimizer/stage_policy.h"
@@ -16,6 +17,19 @@
 #include "runtime/base/status_macros.h"
 
 namespace rz {
+namespace {
+
+absl::Status CheckGroups(const std::vector<ParamSpec>& specs, size_t groups) {
+  for (const ParamSpec& spec : specs) {
+    if (spec.group < groups) continue;
+    return absl::InvalidArgumentError(absl::StrCat("parameter '", spec.name, "' is of group ",
+                                                   spec.group, "; there are ", groups,
+                                                   ", counted from 0"));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
 
 double GradientScale(int world_size, int64_t samples_of_all_ranks) {
   return static_cast<double>(world_size) / static_cast<double>(samples_of_all_ranks);
@@ -28,6 +42,7 @@ class ZeroOptimizer::Impl {
       : communicator_(communicator),
         config_(config),
         layout_(std::move(layout)),
+        groups_(layout_),
         partition_(std::move(partition)),
         state_(std::move(state)),
         timeline_(config.clock),
@@ -38,14 +53,17 @@ class ZeroOptimizer::Impl {
              .partition = &partition_,
              .state = &state_,
              .units = &units_,
+             .groups = &groups_,
              .dtype = config.dtype,
+             .applied_dtype = AppliedGradientDType(config),
              .op = config.reduction == GradientReduction::kMean ? ReduceOp::kAvg : ReduceOp::kSum,
              .accumulates_shard = AccumulatesShards(config),
              .kernel = kernel})),
         broadcast_(communicator, &layout_, &partition_, &config_, policy_.get()),
         reducer_(communicator, &layout_, &partition_, &config_, &state_, policy_.get(), &timeline_),
         pipeline_(communicator, &layout_, &partition_, &config_, policy_.get(), &reducer_,
-                  &timeline_) {}
+                  &timeline_),
+        learning_rates_(config_.groups.size()) {}
 
   absl::Status Allocate() {
     RZ_RETURN_IF_ERROR(units_.AllocatePersistent());
@@ -69,14 +87,10 @@ class ZeroOptimizer::Impl {
 
   absl::Status StartStep(const StepOptions& options) {
     RZ_RETURN_IF_ERROR(CheckReady());
-    const double rate = options.learning_rate.value_or(learning_rate());
-    if (!(rate >= 0) || !std::isfinite(rate)) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("learning rate is ", rate, "; it must be finite and at least 0"));
-    }
+    RZ_RETURN_IF_ERROR(SetLearningRates(options));
     RZ_RETURN_IF_ERROR(units_.Poll());
     RZ_RETURN_IF_ERROR(units_.Invalidate());
-    pipeline_.Start(steps_taken_, rate);
+    pipeline_.Start(steps_taken_, learning_rates_);
     return absl::OkStatus();
   }
 
@@ -216,9 +230,7 @@ class ZeroOptimizer::Impl {
   const StepPipeline& pipeline() const { return pipeline_; }
   StepTimeline* timeline() { return &timeline_; }
   int64_t steps_taken() const { return steps_taken_; }
-  double learning_rate() const {
-    return LearningRate(config_.schedule, config_.optimizer.learning_rate, steps_taken_);
-  }
+  double learning_rate(size_t group) const { return ScheduledRate(config_, group, steps_taken_); }
 
  private:
   absl::Status CheckIdle() const {
@@ -232,6 +244,29 @@ class ZeroOptimizer::Impl {
                        " under way; poll it to its end before the next activity"));
     }
     return communicator_->status();
+  }
+
+  absl::Status SetLearningRates(const StepOptions& options) {
+    const absl::Span<const double> given = options.group_learning_rates;
+    if (!given.empty() && (options.learning_rate || given.size() != learning_rates_.size())) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          "group_learning_rates has ", given.size(), " rates",
+          options.learning_rate ? " beside a learning_rate" : "", "; give one a group (",
+          learning_rates_.size(), "), or learning_rate alone"));
+    }
+    for (size_t group = 0; group < learning_rates_.size(); ++group) {
+      const double rate = !given.empty() ? given[group]
+                          : options.learning_rate
+                              ? *options.learning_rate * config_.groups[group].lr_scale
+                              : learning_rate(group);
+      if (!(rate >= 0) || !std::isfinite(rate)) {
+        return absl::InvalidArgumentError(absl::StrCat(
+            "learning rate is ", rate, group == 0 ? "" : " in group ",
+            group == 0 ? "" : absl::StrCat(group), "; it must be finite and at least 0"));
+      }
+      learning_rates_[group] = rate;
+    }
+    return absl::OkStatus();
   }
 
   // For what needs initialized parameters.
@@ -248,6 +283,7 @@ class ZeroOptimizer::Impl {
   Communicator* communicator_;
   ZeroConfig config_;
   FlatLayout layout_;
+  GroupRuns groups_;
   Partition partition_;
   ModelState state_;
   StepTimeline timeline_;
@@ -256,6 +292,7 @@ class ZeroOptimizer::Impl {
   ParameterBroadcast broadcast_;
   GradientReducer reducer_;
   StepPipeline pipeline_;
+  std::vector<double> learning_rates_;  // of the step that starts, by group
   bool ending_micro_step_ = false;
   int64_t steps_taken_ = 0;
 };
@@ -264,6 +301,8 @@ absl::StatusOr<std::unique_ptr<ZeroOptimizer>> ZeroOptimizer::Create(Communicato
                                                                      std::vector<ParamSpec> specs,
                                                                      ZeroConfig config) {
   RZ_RETURN_IF_ERROR(ValidateConfig(config));
+  if (config.groups.empty()) config.groups.emplace_back();
+  RZ_RETURN_IF_ERROR(CheckGroups(specs, config.groups.size()));
   const int world = communicator->world_size();
   RZ_ASSIGN_OR_RETURN(FlatLayout layout,
                       FlatLayout::Create(std::move(specs), kAlignmentElements * world));
@@ -360,7 +399,7 @@ const FlatLayout& ZeroOptimizer::layout() const { return impl_->layout(); }
 const Partition& ZeroOptimizer::partition() const { return impl_->partition(); }
 const ZeroConfig& ZeroOptimizer::config() const { return impl_->config(); }
 int64_t ZeroOptimizer::steps_taken() const { return impl_->steps_taken(); }
-double ZeroOptimizer::learning_rate() const { return impl_->learning_rate(); }
+double ZeroOptimizer::learning_rate(size_t group) const { return impl_->learning_rate(group); }
 StepTimeline* ZeroOptimizer::timeline() { return impl_->timeline(); }
 double ZeroOptimizer::loss_scale() const { return impl_->pipeline().loss_scale(); }
 

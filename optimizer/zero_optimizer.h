@@ -64,8 +64,12 @@
 namespace rz {
 
 struct StepOptions {
-  // Learning rate of this step, the same on all ranks; where it is not set, what the schedule says.
-  std::optional<double> learning_rate;
+  // Learning rate of this step, the same on all ranks: each group's before its lr_scale, also where
+  // the group has a rate of its own. Where it is not set, what the schedule says.
+  std::optional<double> learning_rate = std::nullopt;
+
+  // Or each group's as it is, [groups]; not both. Read before StartStep returns.
+  absl::Span<const double> group_learning_rates = {};
 };
 
 // The factor of the header's formula: for a sum over local samples.
@@ -95,9 +99,10 @@ class ZeroOptimizer {
   absl::Status Initialize(const Initializer& initializer);
 
   // One step, blocking.
-  //   FailedPrecondition  before Initialize; or ranks disagree on plan, step count, learning rate
-  //                       or loss scale
-  //   InvalidArgument     a learning rate that is not finite or negative
+  //   FailedPrecondition  before Initialize; or ranks disagree on groups, plan, step count,
+  //                       learning rates or loss scale
+  //   InvalidArgument     a learning rate that is not finite or negative; both kinds of them, or
+  //                       not one a group
   //   OutOfRange          an overflow at the smallest dynamic loss scale, or the last of
   //                       max_skipped_steps in a row; the message has the parameter and, where
   //                       gradients are announced, the rank
@@ -118,8 +123,8 @@ class ZeroOptimizer {
   const ZeroConfig& config() const;
   int64_t steps_taken() const;
 
-  // Of the next step, by the schedule.
-  double learning_rate() const;
+  // Of the next step of a group, by the schedule.
+  double learning_rate(size_t group = 0) const;
 
   // What the gradients of the next step are to be multiplied by.
   double loss_scale() const;

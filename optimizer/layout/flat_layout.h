@@ -27,11 +27,13 @@
 namespace rz {
 
 // A parameter as its model declares it. No dimensions: a scalar. A dimension of 0: no elements.
-// Units count from 0 in the order of declaration, without gaps.
+// Units count from 0 in the order of declaration, without gaps. The group is one of the
+// optimizer's (ZeroConfig::groups).
 struct ParamSpec {
   std::string name;
   std::vector<int64_t> shape;
   int unit = 0;
+  size_t group = 0;
 };
 
 // Parameters [first, first + count) in the order of declaration, and where they lie with the
