@@ -19,7 +19,7 @@ BucketBuffers::BucketBuffers(const FlatLayout* layout, const Partition* partitio
 
 absl::StatusOr<Buffer> BucketBuffers::AllocateOne() const {
   return Buffer::Allocate(
-      static_cast<size_t>(partition_->largest_bucket()) * SizeOf(config_->dtype),
+      static_cast<size_t>(partition_->largest_bucket()) * SizeOf(GradientDType(*config_)),
       MemoryTag::kBucket, config_->ledger);
 }
 
@@ -53,7 +53,7 @@ absl::Status BucketBuffers::Grow() {
 
 std::byte* BucketBuffers::Open(const Bucket& bucket) {
   if (!pooled_) {
-    return static_cast<std::byte*>(state_->GradientAt(bucket.flat.offset, config_->dtype));
+    return static_cast<std::byte*>(state_->GradientAt(bucket.flat.offset, GradientDType(*config_)));
   }
   int& place = of_bucket_[static_cast<size_t>(bucket.index)];
   if (place == kNone) {
@@ -61,7 +61,7 @@ std::byte* BucketBuffers::Open(const Bucket& bucket) {
     place = free_.back();
     free_.pop_back();
     std::memset(pool_[static_cast<size_t>(place)].data(), 0,
-                static_cast<size_t>(bucket.flat.count) * SizeOf(config_->dtype));
+                static_cast<size_t>(bucket.flat.count) * SizeOf(GradientDType(*config_)));
   }
   return pool_[static_cast<size_t>(place)].data();
 }

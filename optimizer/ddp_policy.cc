@@ -12,14 +12,14 @@ absl::StatusOr<Operation> DdpPolicy::StartReduce(const Bucket& bucket, void* gra
 
 void DdpPolicy::Accumulate(const Bucket& bucket, bool first) {
   const int64_t at = bucket.flat.offset;
-  AddAsFloat(parts_.dtype, parts_.state->AccumulatorAt(at),
-             parts_.state->GradientAt(at, parts_.dtype), static_cast<size_t>(bucket.flat.count),
-             first);
+  AddAsFloat(parts_.gradient_dtype, parts_.state->AccumulatorAt(at),
+             parts_.state->GradientAt(at, parts_.gradient_dtype),
+             static_cast<size_t>(bucket.flat.count), first);
 }
 
 const void* DdpPolicy::GradientAt(int64_t flat_index) const {
   if (parts_.accumulates_shard) return parts_.state->AccumulatorAt(flat_index);
-  return parts_.state->GradientAt(flat_index, parts_.dtype);
+  return parts_.state->GradientAt(flat_index, parts_.gradient_dtype);
 }
 
 const void* DdpPolicy::GradientChunk(int64_t tile) const {

@@ -214,14 +214,15 @@ bool GradientReducer::AddToBucket(const Bucket& bucket, Range slice) {
     if (can_wait || !GrowPool()) return false;
     memory = buffers_.Open(bucket);
   }
-  const size_t element_bytes = SizeOf(config_->dtype);
+  const DType dtype = GradientDType(*config_);
+  const size_t element_bytes = SizeOf(dtype);
   std::byte* to = memory + static_cast<size_t>(slice.offset - bucket.flat.offset) * element_bytes;
   if (zeros) {
     std::memset(to, 0, static_cast<size_t>(slice.count) * element_bytes);
     return true;
   }
   Write(slice, to);
-  if (CountNonFinite(config_->dtype, to, static_cast<size_t>(slice.count)) > 0) {
+  if (CountNonFinite(dtype, to, static_cast<size_t>(slice.count)) > 0) {
     first_non_finite_ = std::min(first_non_finite_, static_cast<int64_t>(add_->index));
   }
   return true;
@@ -229,16 +230,19 @@ bool GradientReducer::AddToBucket(const Bucket& bucket, Range slice) {
 
 void GradientReducer::Write(Range slice, std::byte* to) {
   const auto count = static_cast<size_t>(slice.count);
+  const DType dtype = GradientDType(*config_);
   const std::byte* values = static_cast<const std::byte*>(add_->values);
   if (values != nullptr) values += static_cast<size_t>(add_->done) * SizeOf(add_->dtype);
   if (accumulated_[add_->index] != 0) {
     float* sum = state_->AccumulatorAt(slice.offset);
     if (values != nullptr) AddAsFloat(add_->dtype, sum, values, count, false);
-    ConvertFromFloat(config_->dtype, to, sum, count);
-  } else if (add_->dtype == config_->dtype) {
-    std::memcpy(to, values, count * SizeOf(config_->dtype));
+    ConvertFromFloat(dtype, to, sum, count);
+  } else if (add_->dtype == dtype) {
+    std::memcpy(to, values, count * SizeOf(dtype));
+  } else if (dtype == DType::kFloat32) {
+    ConvertToFloat(add_->dtype, reinterpret_cast<float*>(to), values, count);
   } else {
-    ConvertFromFloat(config_->dtype, to, reinterpret_cast<const float*>(values), count);
+    ConvertFromFloat(dtype, to, reinterpret_cast<const float*>(values), count);
   }
 }
 

@@ -1,11 +1,11 @@
 // GradientReducer: takes the gradients of a step as they become ready and reduces them bucket by
 // bucket, as a state machine that never waits.
 //
-// A gradient is announced once a micro-step, in any order (naturally backward's). It is rounded
-// into the memory of its buckets, or added to the local float32 accumulator where this is not the
-// last micro-step. A bucket is complete when all its parameters are announced or closed: what was
-// not announced is then zero. Buckets are started in their order, whatever the order of
-// announcement, so that all ranks start the same:
+// A gradient is announced once a micro-step, in any order (naturally backward's). It is rounded to
+// the dtype of communication into the memory of its buckets, or added to the local float32
+// accumulator where this is not the last micro-step. A bucket is complete when all its parameters
+// are announced or closed: what was not announced is then zero. Buckets are started in their order,
+// whatever the order of announcement, so that all ranks start the same:
 //
 //   views              complete at the step; at most buckets_in_flight under way
 //   ddp, naive, 1, 2   as soon as complete (with overlap_communication, or in stage 2)

@@ -34,8 +34,9 @@ int SharedBy(const ModelShape& shape, MemoryTag state) {
 int64_t ElementBytes(const ModelShape& shape, MemoryTag state) {
   switch (state) {
     case MemoryTag::kParameters:
-    case MemoryTag::kGradients:
       return static_cast<int64_t>(SizeOf(shape.dtype));
+    case MemoryTag::kGradients:
+      return static_cast<int64_t>(SizeOf(shape.gradient_dtype.value_or(shape.dtype)));
     case MemoryTag::kMaster:
       return shape.dtype == DType::kFloat32 ? 0 : 4;
     case MemoryTag::kMoment1:
@@ -100,8 +101,11 @@ std::string Headings(absl::Span<const MemoryReport> reports, int column) {
   std::string headings = absl::StrCat(
       "model states, bytes a rank: ", shape.parameter_elements, " parameters, ", shape.world,
       shape.world == 1 ? " rank, " : " ranks, ", std::string(NameOf(shape.dtype)),
-      shape.dtype == DType::kFloat32 ? " (the parameters are the master)\n"
-                                     : " with float32 master\n");
+      shape.dtype == DType::kFloat32 ? " (the parameters are the master)" : " with float32 master",
+      shape.gradient_dtype.value_or(shape.dtype) == shape.dtype
+          ? ""
+          : absl::StrCat(", ", std::string(NameOf(*shape.gradient_dtype)), " gradients"),
+      "\n");
   absl::StrAppendFormat(&headings, "%-10s", "");
   for (const MemoryReport& report : reports) {
     absl::StrAppendFormat(&headings, " | %-*s", 4 * column + 3, StageLabel(report.shape.stage));

@@ -1,14 +1,15 @@
 // Bytes of model states a rank holds: what the closed formula says, what was measured, and the
 // padding that explains the difference to the byte.
 //
-// With P parameters on N ranks, e bytes an element of the working dtype (design: Rajbhandari et
-// al., "ZeRO: Memory Optimizations Toward Training Trillion Parameter Models", 2019, section 3):
+// With P parameters on N ranks, e bytes an element of the working dtype and g of the gradients'
+// (design: Rajbhandari et al., "ZeRO: Memory Optimizations Toward Training Trillion Parameter
+// Models", 2019, section 3):
 //
 //              parameters  gradients  master*  m      v
-//   ddp        eP          eP         4P       4P     4P
-//   1, naive   eP          eP         4P/N     4P/N   4P/N
-//   2          eP          eP/N       4P/N     4P/N   4P/N
-//   3          eP/N        eP/N       4P/N     4P/N   4P/N
+//   ddp        eP          gP         4P       4P     4P
+//   1, naive   eP          gP         4P/N     4P/N   4P/N
+//   2          eP          gP/N       4P/N     4P/N   4P/N
+//   3          eP/N        gP/N       4P/N     4P/N   4P/N
 //
 //   * none where the working dtype is float32: the working parameters are the master.
 //
@@ -55,6 +56,7 @@ struct ModelShape {
   int world = 1;                   // N
   ZeroStage stage = ZeroStage::kDdp;
   DType dtype = DType::kBFloat16;
+  std::optional<DType> gradient_dtype = std::nullopt;  // where it is another
   int optimizer_states = 2;
 };
 

@@ -15,6 +15,7 @@ absl::StatusOr<ModelState> ModelState::Allocate(const Partition& partition,
                                                 const ZeroConfig& config) {
   const bool sharded = config.stage != ZeroStage::kDdp;
   const size_t element_bytes = SizeOf(config.dtype);
+  const size_t gradient_bytes = SizeOf(GradientDType(config));
   const size_t all = static_cast<size_t>(partition.padded_elements());
   const size_t shard = static_cast<size_t>(partition.shard_elements());
   const size_t owned = (sharded ? shard : all) * sizeof(float);
@@ -28,12 +29,17 @@ absl::StatusOr<ModelState> ModelState::Allocate(const Partition& partition,
                       allocate(parameters * element_bytes, MemoryTag::kParameters));
   const bool whole_gradients = HoldsWholeGradients(config.stage);
   if (whole_gradients) {
-    RZ_ASSIGN_OR_RETURN(state.gradients, allocate(all * element_bytes, MemoryTag::kGradients));
+    RZ_ASSIGN_OR_RETURN(state.gradients, allocate(all * gradient_bytes, MemoryTag::kGradients));
   }
-  if (sharded) {
+  const bool scatters = sharded && config.stage != ZeroStage::kNaive;
+  if (scatters) {
     RZ_ASSIGN_OR_RETURN(state.shard,
-                        allocate(shard * element_bytes,
+                        allocate(shard * gradient_bytes,
                                  whole_gradients ? MemoryTag::kBucket : MemoryTag::kGradients));
+  }
+  if (sharded && config.stage != ZeroStage::kThree &&
+      (!scatters || GradientDType(config) != config.dtype)) {
+    RZ_ASSIGN_OR_RETURN(state.updated, allocate(shard * element_bytes, MemoryTag::kBucket));
   }
   if (config.dtype != DType::kFloat32) {
     RZ_ASSIGN_OR_RETURN(state.master, allocate(owned, MemoryTag::kMaster));

@@ -18,7 +18,7 @@ struct ModelState {
   // Working dtype, [padded_elements]; in stage 3 [shard_elements], this rank's.
   Buffer parameters;
 
-  // Working dtype, [padded_elements]; empty in stages 2 and 3.
+  // GradientDType(config), [padded_elements]; empty in stages 2 and 3.
   Buffer gradients;
 
   // float32, [owned elements]: the whole padded space, or a shard of it. `master` is empty where
@@ -28,13 +28,16 @@ struct ModelState {
   // The optimizer's float32 states, [owned elements] each; those it does not have are empty.
   std::array<Buffer, kMaxOptimizerStates> optimizer;
 
-  // Working dtype, [shard_elements] in the sharded stages, empty in ddp: this rank's reduced
-  // gradient until its optimizer step, its updated parameters from then on (but in stage 3). It is
-  // the gradient of stages 2 and 3; the others hold it beside their gradients.
+  // GradientDType(config), [shard_elements] in stages 1, 2 and 3: this rank's reduced gradient. It
+  // is the gradient of stages 2 and 3; stage 1 holds it beside its gradients.
   Buffer shard;
 
-  // float32, empty without micro-steps: sums over them. With the local policy [padded_elements] of
-  // this rank's own gradients, otherwise [owned elements] of reduced ones.
+  // Working dtype, [shard_elements] in stages naive, 1 and 2: this rank's updated parameters, as
+  // they are gathered. Empty in 1 and 2 where `shard` has the same dtype and takes them.
+  Buffer updated;
+
+  // float32, empty where nothing is accumulated: AccumulatesLocally, [padded_elements] of this
+  // rank's own gradients; AccumulatesShards, [owned elements] of reduced ones.
   Buffer accumulator;
 
   // All zero.
@@ -56,6 +59,11 @@ struct ModelState {
 
   // Address of an element of `shard`.
   void* ShardAt(int64_t offset, DType dtype) const { return At(shard, offset, SizeOf(dtype)); }
+
+  // Address of an element of this rank's updated parameters.
+  void* UpdatedAt(int64_t offset, DType dtype) const {
+    return At(updated.size() > 0 ? updated : shard, offset, SizeOf(dtype));
+  }
 
   // Addresses of owned elements.
   float* MasterAt(int64_t offset) const { return FloatAt(master, offset); }

@@ -7,7 +7,7 @@ absl::StatusOr<Operation> NaivePolicy::StartReduce(const Bucket& bucket, void* g
 }
 
 const void* NaivePolicy::ReducedChunk(int64_t tile) const {
-  return parts_.state->GradientAt(ChunkOf(tile).offset, parts_.dtype);
+  return parts_.state->GradientAt(ChunkOf(tile).offset, parts_.gradient_dtype);
 }
 
 }  // namespace rz

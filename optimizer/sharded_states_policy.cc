@@ -9,16 +9,16 @@ namespace rz {
 
 absl::StatusOr<Operation> ShardedStatesPolicy::StartReduce(const Bucket& bucket, void* gradients) {
   return parts_.communicator->StartReduceScatter(
-      gradients, parts_.state->ShardAt(bucket.shard.offset, parts_.dtype), bucket.flat.count,
-      parts_.dtype, parts_.op, parts_.call());
+      gradients, parts_.state->ShardAt(bucket.shard.offset, parts_.gradient_dtype),
+      bucket.flat.count, parts_.gradient_dtype, parts_.op, parts_.call());
 }
 
 const void* ShardedStatesPolicy::ReducedChunk(int64_t tile) const {
-  return parts_.state->ShardAt(parts_.partition->ShardOffset(tile), parts_.dtype);
+  return parts_.state->ShardAt(parts_.partition->ShardOffset(tile), parts_.gradient_dtype);
 }
 
 void* ShardedStatesPolicy::UpdatedChunk(int64_t tile) const {
-  return parts_.state->ShardAt(parts_.partition->ShardOffset(tile), parts_.dtype);
+  return parts_.state->UpdatedAt(parts_.partition->ShardOffset(tile), parts_.dtype);
 }
 
 void* ShardedStatesPolicy::ParameterChunk(int64_t tile) const {
@@ -27,8 +27,9 @@ void* ShardedStatesPolicy::ParameterChunk(int64_t tile) const {
 
 void ShardedStatesPolicy::Accumulate(const Bucket& bucket, bool first) {
   for (int64_t tile = bucket.first_tile; tile < bucket.first_tile + bucket.tile_count; ++tile) {
-    AddAsFloat(parts_.dtype, parts_.state->AccumulatorAt(parts_.partition->ShardOffset(tile)),
-               ReducedChunk(tile), static_cast<size_t>(ChunkOf(tile).count), first);
+    AddAsFloat(parts_.gradient_dtype,
+               parts_.state->AccumulatorAt(parts_.partition->ShardOffset(tile)), ReducedChunk(tile),
+               static_cast<size_t>(ChunkOf(tile).count), first);
   }
 }
 
@@ -51,7 +52,7 @@ void ShardedStatesPolicy::Update(const Bucket& bucket, absl::Span<const StepCons
 absl::StatusOr<std::optional<Operation>> ShardedStatesPolicy::StartGather(const Bucket& bucket) {
   RZ_ASSIGN_OR_RETURN(const Operation operation,
                       parts_.communicator->StartAllGather(
-                          parts_.state->ShardAt(bucket.shard.offset, parts_.dtype),
+                          parts_.state->UpdatedAt(bucket.shard.offset, parts_.dtype),
                           parts_.state->ParameterAt(bucket.flat.offset, parts_.dtype),
                           bucket.flat.count, parts_.dtype, parts_.call()));
   return std::optional<Operation>(operation);

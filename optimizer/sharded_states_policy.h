@@ -23,7 +23,7 @@ class ShardedStatesPolicy : public StagePolicy {
   void SetParameters(Range flat, const float* values) override;
 
  protected:
-  // What the last reduction left of this rank's chunk in `tile`, in the working dtype.
+  // What the last reduction left of this rank's chunk in `tile`.
   virtual const void* ReducedChunk(int64_t tile) const;
 
   // Where the optimizer puts this rank's working parameters of `tile`.

@@ -195,7 +195,7 @@ void SimRanks::SetGradient(int rank, size_t index, size_t i, float value) {
     gradient[i] = value;
     return;
   }
-  switch (optimizer.config().dtype) {
+  switch (GradientDType(optimizer.config())) {
     case DType::kBFloat16:
       optimizer.Grads<uint16_t>(index)[i] = FloatToBFloat16(value);
       break;

@@ -76,7 +76,7 @@ class SimRanks {
   // Destroys a rank's optimizer, whatever is under way. The rank is not to be used any more.
   void Destroy(int rank) { optimizers_[static_cast<size_t>(rank)].reset(); }
 
-  // Sets element `i` of gradient `index` on `rank`, rounded to the working dtype.
+  // Sets element `i` of gradient `index` on `rank`, rounded to the gradients' dtype.
   void SetGradient(int rank, size_t index, size_t i, float value);
 
   // The working value of element `i` of parameter `index`.

@@ -8,7 +8,8 @@
 namespace rz {
 
 absl::StatusOr<Operation> StageParts::AllReduce(const Bucket& bucket, void* gradients) const {
-  return communicator->StartAllReduce(gradients, gradients, bucket.flat.count, dtype, op, call());
+  return communicator->StartAllReduce(gradients, gradients, bucket.flat.count, gradient_dtype, op,
+                                      call());
 }
 
 void StageParts::UpdatePiece(Range flat, absl::Span<const StepConstants> step, const void* gradient,

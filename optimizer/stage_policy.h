@@ -31,6 +31,7 @@ struct StageParts {
   const GatheredUnits* units;
   const GroupRuns* groups;
   DType dtype;
+  DType gradient_dtype;    // of the gradients that are reduced
   DType applied_dtype;     // of the gradients that the kernel takes
   ReduceOp op;             // what makes one gradient of all ranks'
   bool accumulates_shard;  // reduced gradients are added up in the state's accumulator

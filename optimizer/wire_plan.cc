@@ -36,9 +36,9 @@ absl::StatusOr<WirePlan> PlanWire(const WireShape& shape, const WireRoutes& rout
   plan.reduce_bytes = Half(shape.reduced_elements, shape.world, BytesOnWire(routes.reduce),
                            "reducing gradients", &terms);
   if (shape.stage == ZeroStage::kDdp || shape.stage == ZeroStage::kNaive) {
-    // What is reduced is spread in the working dtype.
+    // What is reduced is spread in the gradients' dtype.
     const int64_t size =
-        routes.reduce.wire.has_value() ? static_cast<int64_t>(SizeOf(shape.dtype)) : 0;
+        routes.reduce.wire.has_value() ? static_cast<int64_t>(SizeOf(shape.gradient_dtype)) : 0;
     plan.spread_bytes =
         Half(shape.reduced_elements, shape.world, size, "spreading their sums", &terms);
   }

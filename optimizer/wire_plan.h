@@ -13,8 +13,8 @@
 //
 // and gradients that are reduced at each of A micro-steps are reduced (and spread) A times. What an
 // element costs on the wire depends on the half: partial sums of a deterministic ring travel in the
-// accumulator's type, everything else in the working dtype, and between ranks that share memory
-// nothing does.
+// accumulator's type, other gradients in theirs, parameters in the working dtype, and between ranks
+// that share memory nothing does.
 #ifndef RINGZERO_OPTIMIZER_WIRE_PLAN_H_
 #define RINGZERO_OPTIMIZER_WIRE_PLAN_H_
 
@@ -32,7 +32,7 @@ namespace rz {
 struct WireShape {
   ZeroStage stage = ZeroStage::kOne;
   int world = 1;
-  DType dtype = DType::kBFloat16;
+  DType gradient_dtype = DType::kBFloat16;
   int64_t reduced_elements = 0;   // of gradients
   int64_t gathered_elements = 0;  // of parameters; 0 in ddp
 };

@@ -25,7 +25,7 @@ WireRoutes Routes(std::optional<DType> reduce, std::optional<DType> gather) {
 WireShape Shape(ZeroStage stage, int64_t reduced = kElements, int64_t gathered = kElements) {
   return {.stage = stage,
           .world = 4,
-          .dtype = DType::kBFloat16,
+          .gradient_dtype = DType::kBFloat16,
           .reduced_elements = reduced,
           .gathered_elements = stage == ZeroStage::kDdp ? 0 : gathered};
 }

@@ -63,19 +63,31 @@ absl::Status ValidateSupport(const ZeroConfig& config) {
         absl::StrCat("dtype ", std::string(NameOf(config.dtype)),
                      " is not supported for parameters; use float32, bfloat16 or float16"));
   }
-  const DType accumulated = config.gradient_accumulation_steps > 1 ? DType::kFloat32 : config.dtype;
-  if (config.accumulation_dtype.value_or(accumulated) != accumulated) {
-    return NotRun(absl::StrCat("accumulation_dtype ", DTypeText(config.accumulation_dtype)),
-                  absl::StrCat("leave it out for ", std::string(NameOf(accumulated))));
-  }
-  if (config.communication_dtype.value_or(config.dtype) != config.dtype) {
-    return NotRun("a communication_dtype other than the working dtype", "leave it out");
-  }
   if (config.allgather_bucket_size.value_or(config.reduce_bucket_size) !=
       config.reduce_bucket_size) {
     return NotRun("an allgather_bucket_size other than reduce_bucket_size", "leave it out");
   }
   return absl::OkStatus();
+}
+
+absl::Status ValidateGradientDTypes(const ZeroConfig& config) {
+  const DType reduced = GradientDType(config);
+  const bool wide = config.dtype == DType::kFloat32;
+  if (!IsParameterDType(reduced) ||
+      (reduced != config.dtype && reduced != DType::kFloat32 && !wide)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("communication_dtype is ", DTypeText(reduced), " with parameters of ",
+                     DTypeText(config.dtype), "; it must be ",
+                     wide ? "float32, bfloat16 or float16"
+                          : absl::StrCat(DTypeText(config.dtype), " or float32")));
+  }
+  const bool sums = config.gradient_accumulation_steps > 1;
+  const DType kept = config.accumulation_dtype.value_or(sums ? DType::kFloat32 : reduced);
+  if (kept == DType::kFloat32 || (kept == reduced && !sums)) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat(
+      "accumulation_dtype is ", DTypeText(kept), " with gradients reduced in ", DTypeText(reduced),
+      " and ", config.gradient_accumulation_steps, sums ? " micro-steps" : " micro-step",
+      "; it must be float32", sums ? "" : absl::StrCat(" or ", DTypeText(reduced))));
 }
 
 }  // namespace
@@ -95,6 +107,7 @@ std::ostream& operator<<(std::ostream& os, ZeroStage stage) { return os << NameO
 absl::Status ValidateConfig(const ZeroConfig& config) {
   RZ_RETURN_IF_ERROR(ValidateSupport(config));
   RZ_RETURN_IF_ERROR(ValidateSizes(config));
+  RZ_RETURN_IF_ERROR(ValidateGradientDTypes(config));
   if (config.ledger == nullptr || config.clock == nullptr) {
     return absl::InvalidArgumentError("the config lacks a memory ledger or a clock");
   }

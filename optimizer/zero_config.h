@@ -78,10 +78,13 @@ struct ZeroConfig {
   int64_t gradient_accumulation_steps = 1;
   AccumulationPolicy accumulation = AccumulationPolicy::kLocal;
 
-  // What gradients are accumulated and kept in, and reduced in; the working dtype where not set
-  // (float32 where several micro-steps are added up).
-  std::optional<DType> accumulation_dtype;
+  // What gradients are held and reduced in: the working dtype (also where not set), float32, or
+  // with float32 parameters a 16-bit type. Views (ZeroOptimizer::Grads) are of it.
   std::optional<DType> communication_dtype;
+
+  // What reduced gradients are kept in: that of communication (also where not set), or float32. Of
+  // several micro-steps it is float32.
+  std::optional<DType> accumulation_dtype;
   GradientReduction reduction = GradientReduction::kMean;
 
   // Elements of a bucket; rounded up to whole tiles. Where the second is not set, parameters are
@@ -124,10 +127,18 @@ inline bool AnnouncesGradients(const ZeroConfig& config) {
          config.gradient_accumulation_steps > 1;
 }
 
-// Gradients are reduced at every micro-step, and their sum is kept in float32.
+// Of the gradients that enter, stand in buckets and are reduced.
+inline DType GradientDType(const ZeroConfig& config) {
+  return config.communication_dtype.value_or(config.dtype);
+}
+
+// Reduced gradients are kept in float32: the sum of what is reduced at every micro-step, or of one
+// where accumulation_dtype asks for it.
 inline bool AccumulatesShards(const ZeroConfig& config) {
-  return config.gradient_accumulation_steps > 1 &&
-         config.accumulation == AccumulationPolicy::kShard;
+  if (config.gradient_accumulation_steps > 1) {
+    return config.accumulation == AccumulationPolicy::kShard;
+  }
+  return config.accumulation_dtype.value_or(GradientDType(config)) != GradientDType(config);
 }
 
 // Gradients are added up in float32 on every rank and reduced once.
@@ -138,7 +149,7 @@ inline bool AccumulatesLocally(const ZeroConfig& config) {
 
 // Of the gradients that are inspected and applied.
 inline DType AppliedGradientDType(const ZeroConfig& config) {
-  return AccumulatesShards(config) ? DType::kFloat32 : config.dtype;
+  return AccumulatesShards(config) ? DType::kFloat32 : GradientDType(config);
 }
 
 // Learning rate of a group's step after `steps_taken` others, by the schedule.

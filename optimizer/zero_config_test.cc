@@ -2,6 +2,7 @@
 
 #include <functional>
 #include <limits>
+#include <optional>
 #include <set>
 #include <string>
 #include <vector>
@@ -65,8 +66,6 @@ TEST(ValidateConfigTest, WhatIsKnownButNotRunIsNamed) {
   };
   const std::vector<Case> cases = {
       {"int32", [](ZeroConfig* c) { c->dtype = DType::kInt32; }},
-      {"accumulation_dtype", [](ZeroConfig* c) { c->accumulation_dtype = DType::kFloat32; }},
-      {"communication_dtype", [](ZeroConfig* c) { c->communication_dtype = DType::kFloat16; }},
       {"allgather_bucket_size", [](ZeroConfig* c) { c->allgather_bucket_size = 7; }},
   };
   for (const Case& asked : cases) {
@@ -74,6 +73,45 @@ TEST(ValidateConfigTest, WhatIsKnownButNotRunIsNamed) {
     asked.ask(&config);
     EXPECT_THAT(ValidateConfig(config),
                 StatusIs(absl::StatusCode::kUnimplemented, HasSubstr(asked.what)));
+  }
+}
+
+// Which gradient dtypes go together, and what an error says of those that do not.
+TEST(ValidateConfigTest, GradientDTypes) {
+  struct Case {
+    DType working;
+    std::optional<DType> communication, accumulation;
+    int64_t micro_steps;
+    std::string error;
+  };
+  constexpr DType k32 = DType::kFloat32, kB = DType::kBFloat16, kH = DType::kFloat16;
+  const std::vector<Case> cases = {
+      {kB, kB, kB, 1, ""},
+      {kB, k32, std::nullopt, 1, ""},
+      {kB, k32, k32, 4, ""},
+      {kB, std::nullopt, k32, 1, ""},
+      {k32, kB, k32, 1, ""},
+      {k32, kH, std::nullopt, 4, ""},
+      {kB, kH, std::nullopt, 1,
+       "communication_dtype is float16 with parameters of bfloat16; it must be bfloat16 or "
+       "float32"},
+      {k32, DType::kInt32, std::nullopt, 1, "it must be float32, bfloat16 or float16"},
+      {kB, k32, kB, 1, "accumulation_dtype is bfloat16 with gradients reduced in float32"},
+      {kB, kB, kH, 1, "it must be float32 or bfloat16"},
+      {kB, kB, kB, 4, "and 4 micro-steps; it must be float32"},
+  };
+  for (const Case& c : cases) {
+    ZeroConfig config;
+    config.dtype = c.working;
+    config.communication_dtype = c.communication;
+    config.accumulation_dtype = c.accumulation;
+    config.gradient_accumulation_steps = c.micro_steps;
+    if (c.error.empty()) {
+      EXPECT_OK(ValidateConfig(config));
+    } else {
+      EXPECT_THAT(ValidateConfig(config),
+                  StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr(c.error)));
+    }
   }
 }
 

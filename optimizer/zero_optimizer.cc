@@ -55,6 +55,7 @@ class ZeroOptimizer::Impl {
              .units = &units_,
              .groups = &groups_,
              .dtype = config.dtype,
+             .gradient_dtype = GradientDType(config),
              .applied_dtype = AppliedGradientDType(config),
              .op = config.reduction == GradientReduction::kMean ? ReduceOp::kAvg : ReduceOp::kSum,
              .accumulates_shard = AccumulatesShards(config),
@@ -197,6 +198,7 @@ class ZeroOptimizer::Impl {
         .world = partition_.world(),
         .stage = config_.stage,
         .dtype = config_.dtype,
+        .gradient_dtype = GradientDType(config_),
         .optimizer_states = static_cast<int>(StateCount(config_.optimizer))};
     return MeasureMemory(shape, *config_.ledger);
   }
@@ -205,7 +207,8 @@ class ZeroOptimizer::Impl {
     const bool whole = config_.stage == ZeroStage::kDdp || config_.stage == ZeroStage::kNaive;
     const Collective reduction = whole ? Collective::kAllReduce : Collective::kReduceScatter;
     WireRoutes routes;
-    RZ_ASSIGN_OR_RETURN(routes.reduce, communicator_->CarriageOf(reduction, config_.dtype));
+    RZ_ASSIGN_OR_RETURN(routes.reduce,
+                        communicator_->CarriageOf(reduction, GradientDType(config_)));
     RZ_ASSIGN_OR_RETURN(routes.gather,
                         communicator_->CarriageOf(Collective::kAllGather, config_.dtype));
     RZ_ASSIGN_OR_RETURN(routes.control,
@@ -213,7 +216,7 @@ class ZeroOptimizer::Impl {
     const int64_t micro_steps = config_.gradient_accumulation_steps;
     return PlanWire({.stage = config_.stage,
                      .world = partition_.world(),
-                     .dtype = config_.dtype,
+                     .gradient_dtype = GradientDType(config_),
                      .reduced_elements = partition_.padded_elements() *
                                          (AccumulatesShards(config_) ? micro_steps : 1),
                      .gathered_elements = units_.ElementsGatheredAStep(micro_steps)},
@@ -432,7 +435,7 @@ std::byte* ZeroOptimizer::parameter_at(size_t index) const {
 std::byte* ZeroOptimizer::gradient_at(size_t index) const {
   if (!HoldsWholeGradients(config().stage)) return nullptr;
   return static_cast<std::byte*>(
-      impl_->state().GradientAt(layout().range(index).offset, config().dtype));
+      impl_->state().GradientAt(layout().range(index).offset, GradientDType(config())));
 }
 
 }  // namespace rz

@@ -172,9 +172,10 @@ class ZeroOptimizer {
   //   otherwise           the communicator's first cause
   absl::Status Release(size_t unit, Pass pass);
 
-  // Views of parameter `index` as it is used by the model: T is float for float32, uint16_t (bit
-  // patterns) for 16-bit types. Empty where the stage does not have it: parameters that are not
-  // gathered, gradients of stages 2 and 3.
+  // Views of parameter `index` as it is used by the model, in the working dtype, and of its
+  // gradient in that of communication: T is float for float32, uint16_t (bit patterns) for 16-bit
+  // types. Empty where the stage does not have it: parameters that are not gathered, gradients of
+  // stages 2 and 3.
   template <typename T>
   absl::Span<T> Params(size_t index) const {
     return View<T>(parameter_at(index), index);

@@ -155,8 +155,9 @@ absl::Status FillZero(const proto::Config& from, ZeroConfig* zero, WorkedOut* wo
   zero->max_live_parameters = sharding.stage3_max_live_parameters();
   zero->param_persistence_threshold = sharding.stage3_param_persistence_threshold();
   const std::string dtype(NameOf(zero->dtype));
-  worked_out->Set("communication_data_type", dtype, "the dtype of the gradients");
-  worked_out->Set("data_types.grad_accum_dtype", dtype, "the dtype of the gradients");
+  worked_out->Set("communication_data_type", dtype, "the dtype of the weights");
+  worked_out->Set("data_types.grad_accum_dtype", std::string(NameOf(GradientDType(*zero))),
+                  "communication_data_type");
   worked_out->Set("zero_optimization.allgather_bucket_size", absl::StrCat(zero->reduce_bucket_size),
                   "zero_optimization.reduce_bucket_size");
   RZ_RETURN_IF_ERROR(ValidateOptimizer(zero->optimizer));

@@ -240,7 +240,7 @@ TEST(ParseConfigTest, AutoIsResolvedAndShown) {
   EXPECT_EQ(Line(config, "optimizer.params.lr"), "0.001 (auto: default of AdamW)");
   EXPECT_EQ(Line(config, "optimizer.params.betas"), "[0.9, 0.999] (auto: default of AdamW)");
   EXPECT_EQ(Line(config, "optimizer.params.eps"), "1e-08 (default of AdamW)");
-  EXPECT_EQ(Line(config, "communication_data_type"), "bfloat16 (the dtype of the gradients)");
+  EXPECT_EQ(Line(config, "communication_data_type"), "bfloat16 (the dtype of the weights)");
   EXPECT_EQ(Line(config, "zero_optimization.allgather_bucket_size"),
             "500000000 (auto: zero_optimization.reduce_bucket_size)");
   EXPECT_EQ(Line(config, "optimizer.params.momentum"), "none") << "it is SGD's";

@@ -30,7 +30,10 @@ constexpr char kPublishedAccuracy[] = "0.8833";
 // "reduce_scatter ring (float32 partial sums), all_gather ring".
 std::string Algorithms(const Communicator& communicator, const TrainConfig& config) {
   const auto one = [&](Collective collective) {
-    const absl::StatusOr<Carriage> carriage = communicator.CarriageOf(collective, config.dtype);
+    const DType dtype = collective == Collective::kAllGather
+                            ? config.dtype
+                            : config.zero.communication_dtype.value_or(config.dtype);
+    const absl::StatusOr<Carriage> carriage = communicator.CarriageOf(collective, dtype);
     return absl::StrCat(std::string(NameOf(collective)), " ",
                         carriage.ok() ? carriage->text : carriage.status().ToString());
   };
@@ -207,13 +210,15 @@ std::string TrainingRun::EpochLabel() const {
 
 void TrainingRun::PrintHeader() {
   const bool wide = config_.dtype == DType::kFloat32;
+  const DType gradients = config_.zero.communication_dtype.value_or(config_.dtype);
   progress_->Line(absl::StrFormat("model %s, %d parameters; %s", trainer_->model().ToString(),
                                   trainer_->model().ParameterCount(), DescribeData(*dataset_)));
   progress_->Line(absl::StrFormat(
-      "%d rank%s, stage %s, %s weights and gradients%s, %s sums", communicator_->world_size(),
+      "%d rank%s, stage %s, %s weights and %sgradients%s, %s sums", communicator_->world_size(),
       communicator_->world_size() == 1 ? "" : "s", StageLabel(config_.stage),
-      std::string(NameOf(config_.dtype)), wide ? "" : " with fp32 master weights",
-      std::string(NameOf(config_.numeric_mode))));
+      std::string(NameOf(config_.dtype)),
+      gradients == config_.dtype ? "" : absl::StrCat(std::string(NameOf(gradients)), " "),
+      wide ? "" : " with fp32 master weights", std::string(NameOf(config_.numeric_mode))));
   progress_->Line(absl::StrFormat(
       "%s, lr %g%s, weight decay %g, clip %g, global batch %d, seed %d, %d steps of %d an epoch",
       std::string(NameOf(config_.optimizer.kind)), config_.optimizer.learning_rate,
