@@ -41,8 +41,7 @@ absl::StatusOr<std::optional<Operation>> DdpPolicy::StartGather(const Bucket&) {
 
 void DdpPolicy::SetParameters(Range flat, const float* values) {
   parts_.state->SetParameters(flat.offset, values, flat.count, parts_.dtype);
-  if (parts_.state->has_master())
-    std::copy_n(values, flat.count, parts_.state->MasterAt(flat.offset));
+  if (parts_.HasMaster(flat)) std::copy_n(values, flat.count, parts_.state->MasterAt(flat.offset));
 }
 
 }  // namespace rz

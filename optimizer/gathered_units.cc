@@ -23,7 +23,7 @@ GatheredUnits::GatheredUnits(Communicator* communicator, const FlatLayout* layou
 absl::Status GatheredUnits::AllocatePersistent() {
   if (!sharded_) return absl::OkStatus();
   for (size_t unit = 0; unit < units_.size(); ++unit) {
-    const int64_t elements = layout_->unit(unit).flat.count;
+    const int64_t elements = layout_->unit(unit).elements();
     if (elements > config_->param_persistence_threshold) continue;
     units_[unit].persistent = true;
     units_[unit].buffer = persistent_.size();
@@ -48,26 +48,42 @@ absl::Status GatheredUnits::Start(size_t unit) {
     return absl::OkStatus();
   }
   const StepSection moving(timeline_, StepPart::kCommunication);
-  const Range flat = layout_->unit(unit).flat;
+  const ParamUnit& parts = layout_->unit(unit);
   RZ_ASSIGN_OR_RETURN(const size_t buffer, TakeBuffer(unit));
-  RZ_ASSIGN_OR_RETURN(units_[unit].operation,
-                      communicator_->StartAllGather(
-                          state_->ParameterAt(flat.offset / partition_->world(), config_->dtype),
-                          pool_[buffer].buffer.data(), flat.count, config_->dtype,
-                          {.tile_chunk = partition_->tile_chunk()}));
+  std::byte* to = pool_[buffer].buffer.data();
+  RZ_ASSIGN_OR_RETURN(units_[unit].operations[0], StartPart(parts.flat, to));
+  to += static_cast<size_t>(parts.flat.count) * SizeOf(config_->dtype);
+  RZ_ASSIGN_OR_RETURN(units_[unit].operations[1], StartPart(parts.frozen, to));
   timeline_->CollectiveBegan(TraceKind::kGather, PlaceOf(unit),
-                             flat.count * static_cast<int64_t>(SizeOf(config_->dtype)));
+                             parts.elements() * static_cast<int64_t>(SizeOf(config_->dtype)));
   pool_[buffer].taken = true;
   units_[unit].buffer = buffer;
   units_[unit].state = State::kGathering;
   return absl::OkStatus();
 }
 
+absl::StatusOr<std::optional<Operation>> GatheredUnits::StartPart(Range flat, std::byte* to) {
+  if (flat.count == 0) return std::optional<Operation>();
+  RZ_ASSIGN_OR_RETURN(
+      const Operation operation,
+      communicator_->StartAllGather(
+          state_->ParameterAt(flat.offset / partition_->world(), config_->dtype), to, flat.count,
+          config_->dtype, {.tile_chunk = partition_->tile_chunk()}));
+  return std::optional<Operation>(operation);
+}
+
+Operation* GatheredUnits::awaited(size_t unit) {
+  for (std::optional<Operation>& operation : units_[unit].operations) {
+    if (operation) return &*operation;
+  }
+  return nullptr;
+}
+
 // The one the unit had last, so that every step goes like the one before; or the smallest free
 // buffer that is large enough; otherwise a new one, for which free ones that are
 // too small make room where they must.
 absl::StatusOr<size_t> GatheredUnits::TakeBuffer(size_t unit) {
-  const int64_t elements = layout_->unit(unit).flat.count;
+  const int64_t elements = layout_->unit(unit).elements();
   const size_t last = units_[unit].buffer;
   if (last < pool_.size() && !pool_[last].taken && pool_[last].elements >= elements) return last;
   size_t best = pool_.size();
@@ -107,7 +123,7 @@ absl::Status GatheredUnits::TooManyLive(size_t unit) const {
     if (units_[other].state != State::kReleased) absl::StrAppend(&held, " ", other);
   }
   return absl::FailedPreconditionError(
-      absl::StrCat("unit ", unit, " of ", layout_->unit(unit).flat.count,
+      absl::StrCat("unit ", unit, " of ", layout_->unit(unit).elements(),
                    " elements cannot be gathered beside unit", held, ": max_live_parameters is ",
                    config_->max_live_parameters, "; release units, or raise it"));
 }
@@ -116,11 +132,17 @@ absl::Status GatheredUnits::Poll() {
   if (!sharded_) return absl::OkStatus();
   for (size_t index = 0; index < units_.size(); ++index) {
     Unit& unit = units_[index];
-    if (!unit.operation) continue;
+    if (unit.state != State::kGathering) continue;
     const StepSection moving(timeline_, StepPart::kCommunication);
-    if (!unit.operation->Poll()) continue;
-    RZ_RETURN_IF_ERROR(unit.operation->status());
-    unit.operation.reset();
+    bool whole = true;
+    for (std::optional<Operation>& operation : unit.operations) {
+      if (!operation) continue;
+      whole = operation->Poll() && whole;
+      if (!operation->Poll()) continue;
+      RZ_RETURN_IF_ERROR(operation->status());
+      operation.reset();
+    }
+    if (!whole) continue;
     timeline_->CollectiveEnded(TraceKind::kGather, PlaceOf(index));
     unit.state = State::kWhole;
   }
@@ -150,9 +172,11 @@ absl::Status GatheredUnits::Invalidate() {
 
 void GatheredUnits::Abandon() {
   for (Unit& unit : units_) {
-    if (!unit.operation) continue;
-    communicator_->Abort(absl::CancelledError("the optimizer was destroyed during a gather"));
-    while (!unit.operation->Poll()) {
+    for (std::optional<Operation>& operation : unit.operations) {
+      if (!operation) continue;
+      communicator_->Abort(absl::CancelledError("the optimizer was destroyed during a gather"));
+      while (!operation->Poll()) {
+      }
     }
   }
 }
@@ -180,17 +204,25 @@ std::byte* GatheredUnits::ParameterAt(size_t index) const {
   const Unit& whole = units_[unit];
   std::byte* base =
       whole.persistent ? persistent_[whole.buffer].data() : pool_[whole.buffer].buffer.data();
-  return base + static_cast<size_t>(at - layout_->unit(unit).flat.offset) * element_bytes;
+  return base + static_cast<size_t>(PlaceInUnit(unit, at)) * element_bytes;
+}
+
+int64_t GatheredUnits::PlaceInUnit(size_t unit, int64_t flat_index) const {
+  const ParamUnit& parts = layout_->unit(unit);
+  return flat_index < partition_->padded_elements()
+             ? flat_index - parts.flat.offset
+             : parts.flat.count + flat_index - parts.frozen.offset;
 }
 
 void* GatheredUnits::PersistentAt(int64_t flat_index) const {
   if (persistent_.empty()) return nullptr;
   for (size_t unit = 0; unit < units_.size(); ++unit) {
-    const Range flat = layout_->unit(unit).flat;
+    const ParamUnit& parts = layout_->unit(unit);
+    const Range flat = flat_index < partition_->padded_elements() ? parts.flat : parts.frozen;
     if (flat_index < flat.offset || flat_index >= flat.end()) continue;
     if (!units_[unit].persistent) return nullptr;
     return persistent_[units_[unit].buffer].data() +
-           static_cast<size_t>(flat_index - flat.offset) * SizeOf(config_->dtype);
+           static_cast<size_t>(PlaceInUnit(unit, flat_index)) * SizeOf(config_->dtype);
   }
   return nullptr;
 }
@@ -199,9 +231,10 @@ int64_t GatheredUnits::ElementsGatheredAStep(int64_t micro_steps) const {
   if (!sharded_) return config_->stage == ZeroStage::kDdp ? 0 : partition_->padded_elements();
   int64_t elements = 0;
   for (size_t unit = 0; unit < units_.size(); ++unit) {
-    const int64_t times =
-        units_[unit].persistent ? 1 : micro_steps * (IsKeptAfterForward(unit) ? 1 : 2);
-    elements += times * layout_->unit(unit).flat.count;
+    const ParamUnit& parts = layout_->unit(unit);
+    elements += units_[unit].persistent
+                    ? parts.flat.count
+                    : micro_steps * (IsKeptAfterForward(unit) ? 1 : 2) * parts.elements();
   }
   return elements;
 }

@@ -1,10 +1,10 @@
 // GatheredUnits: the whole parameters of the units that a model is about to use in stage 3; in the
 // other stages every unit is whole at all times, and calls for it do nothing.
 //
-// A unit is gathered into a buffer of a pool that grows to what the program holds at once, but not
-// beyond max_live_parameters: the one it had last, or the smallest free one it fits in. With the
-// same calls at every step the pool grows in the first one only. What a buffer is given back for
-// depends on the pass:
+// A unit is gathered, its frozen parameters behind the others, into a buffer of a pool that grows
+// to what the program holds at once, but not beyond max_live_parameters: the one it had last, or
+// the smallest free one it fits in. With the same calls at every step the pool grows in the first
+// one only. What a buffer is given back for depends on the pass:
 //
 //   forward     let go of after it, to be gathered again for backward (3P on the wire); kept for
 //               backward where release_after_forward is false (2P), and so is the last unit always
@@ -19,6 +19,7 @@
 #ifndef RINGZERO_OPTIMIZER_GATHERED_UNITS_H_
 #define RINGZERO_OPTIMIZER_GATHERED_UNITS_H_
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -67,9 +68,7 @@ class GatheredUnits {
   }
 
   // The operation that brings a unit; null where none does.
-  Operation* awaited(size_t unit) {
-    return sharded_ && units_[unit].operation ? &*units_[unit].operation : nullptr;
-  }
+  Operation* awaited(size_t unit);
 
   // The model has used the unit in `pass`; nothing where it was not gathered.
   //   InvalidArgument     there is no such unit
@@ -93,7 +92,8 @@ class GatheredUnits {
   // Address of a flat element in a unit that is always whole; null where it is none.
   void* PersistentAt(int64_t flat_index) const;
 
-  // Elements all ranks together gather in a step of so many micro-steps, padding included.
+  // Elements all ranks together gather in a step of so many micro-steps, padding included. What is
+  // frozen is gathered where its unit is, and never after a step.
   int64_t ElementsGatheredAStep(int64_t micro_steps) const;
 
  private:
@@ -102,7 +102,7 @@ class GatheredUnits {
     State state = State::kReleased;
     bool persistent = false;
     size_t buffer = SIZE_MAX;  // the one it has or had last, in pool_ or persistent_
-    std::optional<Operation> operation;
+    std::array<std::optional<Operation>, 2> operations;  // of its trained and frozen parts
   };
   struct Pooled {
     Buffer buffer;
@@ -115,6 +115,9 @@ class GatheredUnits {
   }
   static StepPlace PlaceOf(size_t unit) { return {.unit = static_cast<int32_t>(unit)}; }
   absl::Status CheckUnit(size_t unit) const;
+  absl::StatusOr<std::optional<Operation>> StartPart(Range flat, std::byte* to);
+  // Of a flat element in the unit's buffer, in elements.
+  int64_t PlaceInUnit(size_t unit, int64_t flat_index) const;
   absl::StatusOr<size_t> TakeBuffer(size_t unit);
   absl::Status TooManyLive(size_t unit) const;
 

@@ -33,7 +33,7 @@ GradientReducer::GradientReducer(Communicator* communicator, const FlatLayout* l
       operations_(parameters_of_.size()) {
   for (size_t i = 0; i < layout->size(); ++i) {
     const Range range = layout->range(i);
-    if (range.count == 0) continue;
+    if (range.count == 0 || layout->spec(i).frozen) continue;
     for (int64_t bucket = partition->BucketOf(range.offset);
          bucket <= partition->BucketOf(range.end() - 1); ++bucket) {
       ++parameters_of_[static_cast<size_t>(bucket)];
@@ -65,6 +65,11 @@ absl::Status GradientReducer::StartAdd(size_t index, const void* values, DType d
                      "' is announced, but this optimizer reads its views of gradients; set "
                      "announce_gradients, or write to Grads"));
   }
+  if (spec.frozen) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("the gradient of '", spec.name,
+                     "' is announced, but that parameter is frozen; leave it out"));
+  }
   if (announced_[index] != 0) {
     const bool closed = closed_[static_cast<size_t>(spec.unit)] != 0;
     return absl::FailedPreconditionError(
@@ -86,7 +91,7 @@ absl::Status GradientReducer::CloseUnit(size_t unit) {
   grows_ = true;
   const ParamUnit& parameters = layout_->unit(unit);
   for (size_t i = parameters.first + parameters.count; i-- > parameters.first;) {
-    if (announced_[i] != 0) continue;
+    if (announced_[i] != 0 || layout_->spec(i).frozen) continue;
     add_ = Add{.index = i};
     while (add_ && AdvanceAdd()) {
     }
@@ -264,7 +269,7 @@ bool GradientReducer::AdvanceClosing() {
   if (!closing_ || add_ || close_next_ == 0) return false;
   // In flat order: the last declared first.
   const size_t index = --close_next_;
-  if (announced_[index] == 0) add_ = Add{.index = index};
+  if (announced_[index] == 0 && !layout_->spec(index).frozen) add_ = Add{.index = index};
   return true;
 }
 

@@ -58,8 +58,8 @@ class GradientReducer {
   // Begins to take gradient `index`: float32 or the working dtype, the parameter's elements, which
   // stay until adding() is false.
   //   InvalidArgument     there is no such parameter; the message has their number
-  //   FailedPrecondition  it was announced in this micro-step, or its unit has been closed; this
-  //                       optimizer reads views
+  //   FailedPrecondition  it is frozen; it was announced in this micro-step, or its unit has been
+  //                       closed; this optimizer reads views
   absl::Status StartAdd(size_t index, const void* values, DType dtype);
   bool adding() const { return add_.has_value(); }
 

@@ -15,6 +15,11 @@ constexpr std::array<MemoryTag, 6> kOtherMemory = {MemoryTag::kBucket,     Memor
                                                    MemoryTag::kGathered,   MemoryTag::kScratch,
                                                    MemoryTag::kActivation, MemoryTag::kOther};
 
+// Of which there is a part that has a state: what is frozen is a parameter and no more.
+int64_t Held(MemoryTag state, int64_t trained, int64_t frozen) {
+  return state == MemoryTag::kParameters ? trained + frozen : trained;
+}
+
 // How many ranks share one copy of `state`.
 int SharedBy(const ModelShape& shape, MemoryTag state) {
   switch (shape.stage) {
@@ -99,8 +104,10 @@ void AppendRow(std::string* table, const std::string& name, absl::Span<const Cel
 std::string Headings(absl::Span<const MemoryReport> reports, int column) {
   const ModelShape& shape = reports[0].shape;
   std::string headings = absl::StrCat(
-      "model states, bytes a rank: ", shape.parameter_elements, " parameters, ", shape.world,
-      shape.world == 1 ? " rank, " : " ranks, ", std::string(NameOf(shape.dtype)),
+      "model states, bytes a rank: ", shape.parameter_elements, " parameters",
+      shape.frozen_elements == 0 ? "" : absl::StrCat(" and ", shape.frozen_elements, " frozen"),
+      ", ", shape.world, shape.world == 1 ? " rank, " : " ranks, ",
+      std::string(NameOf(shape.dtype)),
       shape.dtype == DType::kFloat32 ? " (the parameters are the master)" : " with float32 master",
       shape.gradient_dtype.value_or(shape.dtype) == shape.dtype
           ? ""
@@ -135,7 +142,8 @@ std::string ByteShare::ToString() const {
 }
 
 ByteShare StateFormula(const ModelShape& shape, MemoryTag state) {
-  return {shape.parameter_elements * ElementBytes(shape, state), SharedBy(shape, state)};
+  return {Held(state, shape.parameter_elements, shape.frozen_elements) * ElementBytes(shape, state),
+          SharedBy(shape, state)};
 }
 
 ByteShare ModelStateFormula(const ModelShape& shape) {
@@ -160,7 +168,9 @@ double SavedPercent(const ModelShape& shape) {
 }
 
 ByteShare StatePadding(const ModelShape& shape, MemoryTag state) {
-  return {shape.padding_elements * ElementBytes(shape, state), SharedBy(shape, state)};
+  return {Held(state, shape.padding_elements, shape.frozen_padding_elements) *
+              ElementBytes(shape, state),
+          SharedBy(shape, state)};
 }
 
 int64_t MemoryReport::measured_total() const {

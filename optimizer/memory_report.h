@@ -13,6 +13,8 @@
 //
 //   * none where the working dtype is float32: the working parameters are the master.
 //
+// F frozen elements add eF, in stage 3 eF/N, to the parameters and nothing else.
+//
 // m and v are the optimizer's first and second state; one that has fewer holds 0 bytes there.
 #ifndef RINGZERO_OPTIMIZER_MEMORY_REPORT_H_
 #define RINGZERO_OPTIMIZER_MEMORY_REPORT_H_
@@ -58,6 +60,8 @@ struct ModelShape {
   DType dtype = DType::kBFloat16;
   std::optional<DType> gradient_dtype = std::nullopt;  // where it is another
   int optimizer_states = 2;
+  int64_t frozen_elements = 0;  // F, and their padding
+  int64_t frozen_padding_elements = 0;
 };
 
 // The formula for one state; `state` is one of kModelStates.

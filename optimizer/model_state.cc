@@ -24,7 +24,9 @@ absl::StatusOr<ModelState> ModelState::Allocate(const Partition& partition,
   };
 
   ModelState state;
-  const size_t parameters = config.stage == ZeroStage::kThree ? shard : all;
+  const auto parameters =
+      static_cast<size_t>(config.stage == ZeroStage::kThree ? partition.held_shard_elements()
+                                                            : partition.held_elements());
   RZ_ASSIGN_OR_RETURN(state.parameters,
                       allocate(parameters * element_bytes, MemoryTag::kParameters));
   const bool whole_gradients = HoldsWholeGradients(config.stage);

@@ -15,7 +15,7 @@
 namespace rz {
 
 struct ModelState {
-  // Working dtype, [padded_elements]; in stage 3 [shard_elements], this rank's.
+  // Working dtype, [held_elements]; in stage 3 [held_shard_elements], this rank's.
   Buffer parameters;
 
   // GradientDType(config), [padded_elements]; empty in stages 2 and 3.

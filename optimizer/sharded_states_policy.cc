@@ -59,7 +59,7 @@ absl::StatusOr<std::optional<Operation>> ShardedStatesPolicy::StartGather(const 
 }
 
 void ShardedStatesPolicy::SetMaster(Range flat, const float* values) const {
-  if (!parts_.state->has_master()) return;
+  if (!parts_.HasMaster(flat)) return;
   ForOwned(flat, values, [this](const float* from, int64_t offset, int64_t count) {
     std::copy_n(from, count, parts_.state->MasterAt(offset));
   });

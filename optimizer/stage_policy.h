@@ -39,6 +39,11 @@ struct StageParts {
 
   CallOptions call() const { return {.tile_chunk = partition->tile_chunk()}; }
 
+  // There is a master of these parameters beside the working ones: what is frozen has none.
+  bool HasMaster(Range flat) const {
+    return state->has_master() && flat.offset < partition->padded_elements();
+  }
+
   // The optimizer on a piece of the flat space, with which the addresses begin: run by run of its
   // groups.
   void UpdatePiece(Range flat, absl::Span<const StepConstants> step, const void* gradient,

@@ -26,7 +26,8 @@ absl::Status CheckAgreement(absl::Span<const StepVote> votes) {
     const bool groups_differ = vote.group_hash != first.group_hash;
     if (vote.plan_hash != first.plan_hash) {
       return groups_differ
-                 ? Disagreement(rank, "parameter groups (settings, or what is in them) of",
+                 ? Disagreement(rank,
+                                "parameter groups (settings, what is in them, what is frozen) of",
                                 absl::Hex(vote.group_hash), absl::Hex(first.group_hash))
                  : Disagreement(rank, "the plan", absl::Hex(vote.plan_hash),
                                 absl::Hex(first.plan_hash));
@@ -85,8 +86,9 @@ std::string NonFiniteCause(absl::Span<const StepVote> votes, const FlatLayout& l
 uint64_t GroupHash(const FlatLayout& layout, const ZeroConfig& config) {
   std::string groups = Fingerprint(config.groups);
   for (size_t i = 0; i < layout.size(); ++i) {
-    if (layout.spec(i).group == 0) continue;
-    absl::StrAppend(&groups, layout.spec(i).name, " ", layout.spec(i).group, "\n");
+    const ParamSpec& spec = layout.spec(i);
+    if (spec.group == 0 && !spec.frozen) continue;
+    absl::StrAppend(&groups, spec.name, " ", spec.group, spec.frozen ? " frozen\n" : "\n");
   }
   return HashText(groups);
 }
@@ -104,7 +106,7 @@ uint64_t PlanHash(const FlatLayout& layout, const Partition& partition, const Ze
   for (size_t i = 0; i < layout.size(); ++i) {
     const ParamSpec& spec = layout.spec(i);
     absl::StrAppend(&plan, spec.name, " [", absl::StrJoin(spec.shape, ","), "] ", spec.unit, " ",
-                    spec.group, "\n");
+                    spec.group, spec.frozen ? " frozen\n" : "\n");
   }
   return HashText(plan);
 }

@@ -48,7 +48,8 @@ absl::StatusOr<StepDecision> Decide(absl::Span<const StepVote> votes);
 // Who brought what is not finite: "rank 2's gradient of layer4.bias is not finite".
 std::string NonFiniteCause(absl::Span<const StepVote> votes, const FlatLayout& layout);
 
-// Hash of the parameter groups: their settings and which parameters are of them. A part of the plan
+// Hash of the parameter groups: their settings, which parameters are of them,
+// and which are frozen. A part of the plan
 // that has a word of its own in votes, so that ranks which differ in it can be told so.
 uint64_t GroupHash(const FlatLayout& layout, const ZeroConfig& config);
 

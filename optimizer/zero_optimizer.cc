@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "optimizer/kernels/optimizer_kernel.h"
 #include "optimizer/layout/group_runs.h"
+#include "optimizer/model_shape.h"
 #include "optimizer/model_state.h"
 #include "optimizer/parameter_broadcast.h"
 #include "optimizer/stage_policy.h"
@@ -192,15 +193,7 @@ class ZeroOptimizer::Impl {
   }
 
   MemoryReport Memory() const {
-    const ModelShape shape = {
-        .parameter_elements = layout_.parameter_elements(),
-        .padding_elements = partition_.padded_elements() - layout_.parameter_elements(),
-        .world = partition_.world(),
-        .stage = config_.stage,
-        .dtype = config_.dtype,
-        .gradient_dtype = GradientDType(config_),
-        .optimizer_states = static_cast<int>(StateCount(config_.optimizer))};
-    return MeasureMemory(shape, *config_.ledger);
+    return MeasureMemory(ShapeOf(layout_, partition_, config_), *config_.ledger);
   }
 
   absl::StatusOr<WirePlan> ExpectedWire() const {
@@ -309,10 +302,11 @@ absl::StatusOr<std::unique_ptr<ZeroOptimizer>> ZeroOptimizer::Create(Communicato
   const int world = communicator->world_size();
   RZ_ASSIGN_OR_RETURN(FlatLayout layout,
                       FlatLayout::Create(std::move(specs), kAlignmentElements * world));
-  RZ_ASSIGN_OR_RETURN(Partition partition,
-                      Partition::Create(layout.segments(), world,
-                                        {.tile_chunk = config.tile_chunk,
-                                         .bucket_size = config.reduce_bucket_size}));
+  RZ_ASSIGN_OR_RETURN(
+      Partition partition,
+      Partition::Create(layout.segments(), world,
+                        {.tile_chunk = config.tile_chunk, .bucket_size = config.reduce_bucket_size},
+                        layout.frozen_segments()));
   if (const std::string rounding = partition.BucketRounding();
       !rounding.empty() && communicator->rank() == Rank(0)) {
     Log(LogLevel::kWarning, rounding);
@@ -433,7 +427,7 @@ std::byte* ZeroOptimizer::parameter_at(size_t index) const {
 }
 
 std::byte* ZeroOptimizer::gradient_at(size_t index) const {
-  if (!HoldsWholeGradients(config().stage)) return nullptr;
+  if (!HoldsWholeGradients(config().stage) || layout().spec(index).frozen) return nullptr;
   return static_cast<std::byte*>(
       impl_->state().GradientAt(layout().range(index).offset, GradientDType(config())));
 }

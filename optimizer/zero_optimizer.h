@@ -28,6 +28,10 @@
 // backward closes the unit's gradients. In the other stages these calls are allowed and move
 // nothing.
 //
+// Frozen parameters (ParamSpec::frozen) are initialized, gathered and, in stage 3, sharded as the
+// others are. They have no gradient, no states, and nothing of them is sent for a step. A model may
+// be all frozen: its steps change nothing, and ranks still agree on them.
+//
 // Order of calls: Create; Initialize (all ranks together); then for each step
 //
 //     forward    for each unit: Gather, compute, Release(kForward)
@@ -137,8 +141,8 @@ class ZeroOptimizer {
   // patterns of the 16-bit working dtype. Waits where the stage's bucket buffers are all being
   // reduced.
   //   InvalidArgument     there is no such parameter, or it has another number of elements
-  //   FailedPrecondition  it was announced before or its unit was released from backward; the
-  //   config
+  //   FailedPrecondition  it is frozen; it was announced before or its unit was released from
+  //   backward; the config
   //                       asks for views; before Initialize
   //   otherwise           the communicator's first cause
   absl::Status AddGradient(size_t index, absl::Span<const float> values);
@@ -175,7 +179,7 @@ class ZeroOptimizer {
   // Views of parameter `index` as it is used by the model, in the working dtype, and of its
   // gradient in that of communication: T is float for float32, uint16_t (bit patterns) for 16-bit
   // types. Empty where the stage does not have it: parameters that are not gathered, gradients of
-  // stages 2 and 3.
+  // stages 2 and 3 and of what is frozen.
   template <typename T>
   absl::Span<T> Params(size_t index) const {
     return View<T>(parameter_at(index), index);

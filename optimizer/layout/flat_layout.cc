@@ -82,28 +82,44 @@ absl::StatusOr<FlatLayout> FlatLayout::Create(std::vector<ParamSpec> specs,
   FlatLayout layout;
   layout.ranges_.resize(specs.size());
   layout.units_.resize(specs.empty() ? 0 : static_cast<size_t>(specs.back().unit) + 1);
-  for (size_t i = specs.size(); i-- > 0;) {
-    RZ_ASSIGN_OR_RETURN(const int64_t count, ElementCount(specs[i]));
-    ParamUnit& unit = layout.units_[static_cast<size_t>(specs[i].unit)];
-    if (unit.count == 0) unit.flat.offset = layout.flat_elements_;
-    unit.first = i;
-    ++unit.count;
-    layout.ranges_[i] = Range{layout.flat_elements_, count};
-    layout.parameter_elements_ += count;
-    layout.largest_parameter_ = std::max(layout.largest_parameter_, count);
-    layout.flat_elements_ += RoundUp(count, kAlignmentElements);
-    if (i == 0 || specs[i - 1].unit != specs[i].unit) {
-      layout.flat_elements_ = RoundUp(layout.flat_elements_, unit_alignment);
-      unit.flat.count = layout.flat_elements_ - unit.flat.offset;
+  layout.specs_ = std::move(specs);
+  for (const bool frozen : {false, true}) {
+    RZ_RETURN_IF_ERROR(layout.Place(frozen, unit_alignment));
+  }
+  return layout;
+}
+
+absl::Status FlatLayout::Place(bool frozen, int64_t unit_alignment) {
+  for (size_t i = specs_.size(); i-- > 0;) {
+    const ParamSpec& spec = specs_[i];
+    ParamUnit& unit = units_[static_cast<size_t>(spec.unit)];
+    Range& flat = frozen ? unit.frozen : unit.flat;
+    const bool is_last = i + 1 == specs_.size() || specs_[i + 1].unit != spec.unit;
+    const bool is_first = i == 0 || specs_[i - 1].unit != spec.unit;
+    if (is_last) flat.offset = flat_elements_;
+    if (!frozen) {
+      unit.first = i;
+      ++unit.count;
     }
-    if (layout.flat_elements_ > kMaxFlatElements) {
+    if (spec.frozen == frozen) {
+      RZ_ASSIGN_OR_RETURN(const int64_t count, ElementCount(spec));
+      ranges_[i] = Range{flat_elements_, count};
+      in_flat_order_.push_back(i);
+      (frozen ? frozen_elements_ : parameter_elements_) += count;
+      largest_parameter_ = std::max(largest_parameter_, count);
+      flat_elements_ += RoundUp(count, kAlignmentElements);
+    }
+    if (is_first) {
+      flat_elements_ = RoundUp(flat_elements_, unit_alignment);
+      flat.count = flat_elements_ - flat.offset;
+    }
+    if (flat_elements_ > kMaxFlatElements) {
       return absl::InvalidArgumentError(absl::StrCat("the model passes the ", kMaxFlatElements,
-                                                     " elements allowed at parameter '",
-                                                     specs[i].name, "'"));
+                                                     " elements allowed at parameter '", spec.name,
+                                                     "'"));
     }
   }
-  layout.specs_ = std::move(specs);
-  return layout;
+  return absl::OkStatus();
 }
 
 std::string FlatLayout::unit_name(size_t index) const {
@@ -126,14 +142,21 @@ std::vector<int64_t> FlatLayout::segments() const {
   return segments;
 }
 
+std::vector<int64_t> FlatLayout::frozen_segments() const {
+  std::vector<int64_t> segments;
+  for (size_t unit = units_.size(); unit-- > 0;) segments.push_back(units_[unit].frozen.count);
+  return segments;
+}
+
 std::optional<size_t> FlatLayout::Find(int64_t flat_index) const {
-  // The flat order is the reverse of the declaration's: the first range, from the last declared one
-  // backwards, that ends behind the element is the only one that may hold it.
+  // The first in the flat order that ends behind the element is the only one that may hold it.
   const auto candidate =
-      std::partition_point(ranges_.rbegin(), ranges_.rend(),
-                           [&](const Range& range) { return range.end() <= flat_index; });
-  if (candidate == ranges_.rend() || flat_index < candidate->offset) return std::nullopt;
-  return static_cast<size_t>(ranges_.rend() - candidate) - 1;
+      std::partition_point(in_flat_order_.begin(), in_flat_order_.end(),
+                           [&](size_t index) { return ranges_[index].end() <= flat_index; });
+  if (candidate == in_flat_order_.end() || flat_index < ranges_[*candidate].offset) {
+    return std::nullopt;
+  }
+  return *candidate;
 }
 
 }  // namespace rz

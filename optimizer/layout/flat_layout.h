@@ -10,7 +10,9 @@
 //                                       0        64      96    166
 //
 // Parameters that a model uses together (a layer's) form a unit; each unit is a run of the flat
-// space of its own, so that it can be gathered alone.
+// space of its own, so that it can be gathered alone. Behind all units' trained parameters come
+// those that are frozen, by unit in the same order: what is reduced, updated and has states is a
+// prefix of the flat space, and a unit with both kinds is two runs.
 #ifndef RINGZERO_OPTIMIZER_LAYOUT_FLAT_LAYOUT_H_
 #define RINGZERO_OPTIMIZER_LAYOUT_FLAT_LAYOUT_H_
 
@@ -20,6 +22,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "collectives/chunk_layout.h"
 #include "optimizer/layout/limits.h"
@@ -28,20 +31,25 @@ namespace rz {
 
 // A parameter as its model declares it. No dimensions: a scalar. A dimension of 0: no elements.
 // Units count from 0 in the order of declaration, without gaps. The group is one of the
-// optimizer's (ZeroConfig::groups).
+// optimizer's (ZeroConfig::groups). What is frozen keeps its first values: it has neither gradient
+// nor states.
 struct ParamSpec {
   std::string name;
   std::vector<int64_t> shape;
   int unit = 0;
   size_t group = 0;
+  bool frozen = false;
 };
 
-// Parameters [first, first + count) in the order of declaration, and where they lie with the
-// padding between and after them.
+// Parameters [first, first + count) in the order of declaration, and where the trained and the
+// frozen ones lie with the padding between and after them.
 struct ParamUnit {
   size_t first = 0;
   size_t count = 0;
   Range flat;
+  Range frozen;
+
+  int64_t elements() const { return flat.count + frozen.count; }
 };
 
 class FlatLayout {
@@ -67,11 +75,14 @@ class FlatLayout {
   // layer1.weight and layer1.bias), the name of an only one, or "unit 3".
   std::string unit_name(size_t index) const;
 
-  // Elements of each unit with its padding, in flat order: the last unit first.
+  // Trained elements of each unit with their padding, in flat order: the last unit first; and the
+  // frozen ones, which follow.
   std::vector<int64_t> segments() const;
+  std::vector<int64_t> frozen_segments() const;
 
-  // Elements of all parameters, without padding: the P of the formulas.
+  // Elements of all trained parameters, without padding: the P of the formulas; and of the frozen.
   int64_t parameter_elements() const { return parameter_elements_; }
+  int64_t frozen_elements() const { return frozen_elements_; }
 
   // End of the flat space, padding between parameters included.
   int64_t flat_elements() const { return flat_elements_; }
@@ -85,10 +96,15 @@ class FlatLayout {
  private:
   FlatLayout() = default;
 
+  // Gives the trained, or the frozen, parameters their places.
+  absl::Status Place(bool frozen, int64_t unit_alignment);
+
   std::vector<ParamSpec> specs_;
   std::vector<Range> ranges_;
   std::vector<ParamUnit> units_;
+  std::vector<size_t> in_flat_order_;
   int64_t parameter_elements_ = 0;
+  int64_t frozen_elements_ = 0;
   int64_t flat_elements_ = 0;
   int64_t largest_parameter_ = 0;
 };

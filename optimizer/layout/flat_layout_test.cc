@@ -67,6 +67,32 @@ TEST(FlatLayoutTest, UnitsAreNamedByWhatTheirParametersShare) {
   EXPECT_EQ(layout.unit_name(3), "h.3");
 }
 
+TEST(FlatLayoutTest, WhatIsFrozenStandsBehindAllThatIsTrained) {
+  ASSERT_OK_AND_ASSIGN(const FlatLayout layout, FlatLayout::Create({{"a", {7}, 0, 0, true},
+                                                                    {"b", {40}, 0},
+                                                                    {"c", {3}, 1, 0, true},
+                                                                    {"d", {5}, 2},
+                                                                    {"e", {70}, 2, 0, true}},
+                                                                   64));
+  EXPECT_THAT(layout.segments(), ::testing::ElementsAre(64, 0, 64));
+  EXPECT_THAT(layout.frozen_segments(), ::testing::ElementsAre(128, 64, 64));
+  EXPECT_EQ(layout.range(3), (Range{0, 5}));
+  EXPECT_EQ(layout.range(1), (Range{64, 40}));
+  EXPECT_EQ(layout.range(4), (Range{128, 70}));
+  EXPECT_EQ(layout.range(2), (Range{256, 3}));
+  EXPECT_EQ(layout.range(0), (Range{320, 7}));
+  EXPECT_EQ(layout.parameter_elements(), 45);
+  EXPECT_EQ(layout.frozen_elements(), 80);
+  EXPECT_EQ(layout.largest_parameter(), 70);
+  EXPECT_EQ(layout.unit(0).flat, (Range{64, 64}));
+  EXPECT_EQ(layout.unit(0).frozen, (Range{320, 64}));
+  EXPECT_EQ(layout.unit(2).elements(), 192);
+  EXPECT_THAT(layout.Find(68), Optional(size_t{1}));
+  EXPECT_THAT(layout.Find(197), Optional(size_t{4}));
+  EXPECT_EQ(layout.Find(198), std::nullopt);
+  EXPECT_THAT(layout.Find(326), Optional(size_t{0}));
+}
+
 TEST(FlatLayoutTest, UnitsOutOfOrderAreRefused) {
   EXPECT_THAT(FlatLayout::Create({{"a", {7}, 1}}), StatusIs(kInvalid, HasSubstr("'a'")));
   EXPECT_THAT(FlatLayout::Create({{"a", {7}, 0}, {"b", {7}, 2}}),

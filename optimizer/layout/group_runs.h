@@ -1,4 +1,4 @@
-// GroupRuns: which parameter group each element of the flat space is of, as runs.
+// GroupRuns: which parameter group each trained element of the flat space is of, as runs.
 //
 // Parameters of several groups stand in the flat space as they were declared, so that units and
 // buckets do not depend on groups; an update of a piece of it goes run by run. Padding is of the

@@ -5,6 +5,7 @@
 #include "absl/numeric/bits.h"
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
+#include "runtime/base/status_macros.h"
 
 namespace rz {
 namespace {
@@ -14,7 +15,8 @@ int64_t CeilDivide(int64_t value, int64_t unit) { return value / unit + (value %
 }  // namespace
 
 absl::StatusOr<Partition> Partition::Create(absl::Span<const int64_t> segments, int world,
-                                            PartitionOptions options) {
+                                            PartitionOptions options,
+                                            absl::Span<const int64_t> frozen) {
   if (world < 1) {
     return absl::InvalidArgumentError(
         absl::StrCat("cannot partition among ", world, " ranks; at least 1 is needed"));
@@ -29,26 +31,11 @@ absl::StatusOr<Partition> Partition::Create(absl::Span<const int64_t> segments, 
                                                    "; it must be a power of two from ",
                                                    kAlignmentElements, " to ", kMaxTileChunk));
   }
-  const int64_t unit = kAlignmentElements * world;
   Partition partition(world, options);
-  for (size_t i = 0; i < segments.size(); ++i) {
-    int64_t elements = segments[i];
-    if (elements < 0 || elements > kMaxFlatElements - unit - partition.padded_elements_) {
-      return absl::InvalidArgumentError(absl::StrCat("a flat space of ", elements,
-                                                     " elements among ", world,
-                                                     " ranks is outside 0 to ", kMaxFlatElements));
-    }
-    if (elements % unit != 0 && i + 1 < segments.size()) {
-      return absl::InvalidArgumentError(absl::StrCat("segment ", i, " has ", elements,
-                                                     " elements; it must be a multiple of ", unit));
-    }
-    elements = CeilDivide(elements, unit) * unit;
-    if (elements == 0) continue;
-    const ChunkLayout chunks(elements, world, options.tile_chunk);
-    partition.segments_.push_back({chunks, partition.padded_elements_, partition.tile_count_, 0});
-    partition.padded_elements_ += elements;
-    partition.tile_count_ += chunks.tile_count();
-    partition.largest_segment_ = std::max(partition.largest_segment_, elements);
+  RZ_RETURN_IF_ERROR(partition.Append(segments));
+  partition.padded_elements_ = partition.held_elements_;
+  for (const Segment& segment : partition.segments_) {
+    partition.largest_segment_ = std::max(partition.largest_segment_, segment.elements);
   }
   partition.tiles_per_bucket_ = std::clamp<int64_t>(
       CeilDivide(options.bucket_size, options.tile_chunk * world), 1,
@@ -57,7 +44,36 @@ absl::StatusOr<Partition> Partition::Create(absl::Span<const int64_t> segments, 
     segment.first_bucket = partition.bucket_count_;
     partition.bucket_count_ += CeilDivide(segment.chunks.tile_count(), partition.tiles_per_bucket_);
   }
+  const size_t trained = partition.segments_.size();
+  RZ_RETURN_IF_ERROR(partition.Append(frozen));
+  // No bucket is found in these.
+  for (size_t i = trained; i < partition.segments_.size(); ++i) {
+    partition.segments_[i].first_bucket = partition.bucket_count_;
+  }
   return partition;
+}
+
+absl::Status Partition::Append(absl::Span<const int64_t> segments) {
+  const int64_t unit = kAlignmentElements * world_;
+  for (size_t i = 0; i < segments.size(); ++i) {
+    int64_t elements = segments[i];
+    if (elements < 0 || elements > kMaxFlatElements - unit - held_elements_) {
+      return absl::InvalidArgumentError(absl::StrCat("a flat space of ", elements,
+                                                     " elements among ", world_,
+                                                     " ranks is outside 0 to ", kMaxFlatElements));
+    }
+    if (elements % unit != 0 && i + 1 < segments.size()) {
+      return absl::InvalidArgumentError(absl::StrCat("segment ", i, " has ", elements,
+                                                     " elements; it must be a multiple of ", unit));
+    }
+    elements = CeilDivide(elements, unit) * unit;
+    if (elements == 0) continue;
+    const ChunkLayout chunks(elements, world_, tile_chunk_);
+    segments_.push_back({chunks, held_elements_, tile_count_, 0, elements});
+    held_elements_ += elements;
+    tile_count_ += chunks.tile_count();
+  }
+  return absl::OkStatus();
 }
 
 const Partition::Segment& Partition::Find(int64_t Segment::*first, int64_t index) const {

@@ -10,6 +10,9 @@
 //   buckets      |<------- bucket 0 ------->|<--- 1 --->|<--- bucket 2 -->|
 //                | tile 0     | tile 1      | t 2       | tile 3    | t 4 |
 //   world 2      | 0    | 1   | 0    | 1    | 0   | 1   | 0   | 1   | 0|1 |
+//
+// Segments of frozen parameters follow those that are trained. They are owned alike, behind the
+// trained part of each shard, but are in no bucket, for nothing of them is reduced.
 #ifndef RINGZERO_OPTIMIZER_LAYOUT_PARTITION_H_
 #define RINGZERO_OPTIMIZER_LAYOUT_PARTITION_H_
 
@@ -55,11 +58,13 @@ struct ShardPlace {
 class Partition {
  public:
   // Cuts a flat space among `world` ranks. `segments` are their elements; all but the last are
-  // multiples of world * kAlignmentElements, and the last is padded to one. Empty ones are allowed.
+  // multiples of world * kAlignmentElements, and the last is padded to one; so are those of
+  // `frozen`, which come behind. Empty ones are allowed.
   //   InvalidArgument  world < 1, bucket_size < 1, a tile_chunk that is none, a segment that is not
   //                    such a multiple; a space above kMaxFlatElements with its padding
   static absl::StatusOr<Partition> Create(absl::Span<const int64_t> segments, int world,
-                                          PartitionOptions options);
+                                          PartitionOptions options,
+                                          absl::Span<const int64_t> frozen = {});
 
   // Of one segment.
   static absl::StatusOr<Partition> Create(int64_t flat_elements, int world,
@@ -70,11 +75,13 @@ class Partition {
   int world() const { return world_; }
   int64_t tile_chunk() const { return tile_chunk_; }
 
-  // The flat space with its padding at the end.
+  // The trained part of the flat space with its padding at the end, and that with the frozen part.
   int64_t padded_elements() const { return padded_elements_; }
+  int64_t held_elements() const { return held_elements_; }
 
-  // Elements of each rank's shard.
+  // Elements of each rank's shard, of the trained and of both parts.
   int64_t shard_elements() const { return padded_elements_ / world_; }
+  int64_t held_shard_elements() const { return held_elements_ / world_; }
 
   // Tiles of all segments, in flat order.
   int64_t tile_count() const { return tile_count_; }
@@ -97,11 +104,11 @@ class Partition {
   // only clamped to the model.
   std::string BucketRounding() const;
 
-  // 0 <= flat_index < padded_elements(), for both.
+  // 0 <= flat_index < held_elements(), for both.
   int64_t TileOf(int64_t flat_index) const;
   ShardPlace Locate(int64_t flat_index) const;
 
-  // The inverse; 0 <= offset < shard_elements().
+  // The inverse; 0 <= offset < held_shard_elements().
   int64_t FlatIndex(ShardPlace place) const;
 
  private:
@@ -110,6 +117,7 @@ class Partition {
     int64_t flat_offset;
     int64_t first_tile;
     int64_t first_bucket;
+    int64_t elements;
 
     int64_t shard_offset() const { return flat_offset / chunks.world(); }
   };
@@ -119,6 +127,8 @@ class Partition {
 
   int64_t tile_elements() const { return tile_chunk_ * world_; }
 
+  absl::Status Append(absl::Span<const int64_t> segments);
+
   // The last segment whose `first` is at most `index`.
   const Segment& Find(int64_t Segment::*first, int64_t index) const;
 
@@ -127,6 +137,7 @@ class Partition {
   int64_t wished_bucket_;
   std::vector<Segment> segments_;  // those that are not empty
   int64_t padded_elements_ = 0;
+  int64_t held_elements_ = 0;
   int64_t tile_count_ = 0;
   int64_t bucket_count_ = 0;
   int64_t tiles_per_bucket_ = 1;

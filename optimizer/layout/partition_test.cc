@@ -160,6 +160,32 @@ TEST(PartitionTest, EachSegmentIsCutLikeASpaceOfItsOwn) {
   }
 }
 
+TEST(PartitionTest, FrozenSegmentsAreOwnedAlikeAndInNoBucket) {
+  constexpr int kWorld = 3;
+  constexpr int64_t kUnit = kAlignmentElements * kWorld;
+  const std::vector<int64_t> trained = {2 * kUnit, 0, 5 * kUnit}, frozen = {9 * kUnit, kUnit};
+  const Partition partition = Partition::Create(trained, kWorld, {32, 1000}, frozen).value();
+  const Partition alone = Partition::Create(trained, kWorld, {32, 1000}).value();
+  EXPECT_EQ(partition.padded_elements(), alone.padded_elements());
+  EXPECT_EQ(partition.shard_elements(), alone.shard_elements());
+  EXPECT_EQ(partition.bucket_count(), alone.bucket_count());
+  EXPECT_EQ(partition.largest_bucket(), alone.largest_bucket());
+  EXPECT_EQ(partition.BucketOf(alone.padded_elements() - 1), alone.bucket_count() - 1);
+  EXPECT_EQ(partition.held_elements(), alone.padded_elements() + 10 * kUnit);
+  EXPECT_EQ(partition.held_shard_elements(), partition.held_elements() / kWorld);
+  for (int64_t at = 0; at < partition.held_elements(); ++at) {
+    const ShardPlace place = partition.Locate(at);
+    ASSERT_EQ(partition.FlatIndex(place), at);
+    ASSERT_EQ(place.offset < partition.shard_elements(), at < partition.padded_elements());
+    if (at >= alone.padded_elements()) continue;
+    ASSERT_EQ(place, alone.Locate(at));
+  }
+  const Partition none = Partition::Create({}, kWorld, {32, 1000}, frozen).value();
+  EXPECT_EQ(none.bucket_count(), 0);
+  EXPECT_EQ(none.padded_elements(), 0);
+  EXPECT_EQ(none.held_elements(), 10 * kUnit);
+}
+
 TEST(PartitionTest, AnEmptyModelHasNoBuckets) {
   const Partition partition = Make(0, 3, 64, 1);
   EXPECT_EQ(partition.bucket_count(), 0);

@@ -132,7 +132,7 @@ absl::Status Trainer::Load(size_t unit, Pass pass, absl::Span<float> parameters)
   RZ_RETURN_IF_ERROR(optimizer_->Gather(unit, pass));
   const size_t next = pass == Pass::kBackward ? unit - 1 : unit + 1;
   if (next < model_->unit_count() &&
-      optimizer_->layout().unit(next).flat.count <= optimizer_->config().prefetch_bucket_size) {
+      optimizer_->layout().unit(next).elements() <= optimizer_->config().prefetch_bucket_size) {
     // Where there is no room for it, it comes when it is needed; what else went wrong stays wrong.
     (void)optimizer_->StartGather(next, pass);
   }
