@@ -1,5 +1,6 @@
 #include "optimizer/gathered_units.h"
 
+#include <algorithm>
 #include <string>
 #include <utility>
 
@@ -18,7 +19,19 @@ GatheredUnits::GatheredUnits(Communicator* communicator, const FlatLayout* layou
       state_(state),
       timeline_(timeline),
       sharded_(config->stage == ZeroStage::kThree),
-      units_(layout->unit_count()) {}
+      units_(layout->unit_count()) {
+  for (size_t unit = 0; unit < units_.size(); ++unit) {
+    std::vector<size_t>& needs = units_[unit].needs;
+    const ParamUnit& parameters = layout->unit(unit);
+    for (size_t i = parameters.first; i < parameters.first + parameters.count; ++i) {
+      const size_t other = layout->storage_unit(i);
+      if (other == unit || std::find(needs.begin(), needs.end(), other) != needs.end()) continue;
+      needs.push_back(other);
+      units_[other].lent = true;
+    }
+    needs.push_back(unit);
+  }
+}
 
 absl::Status GatheredUnits::AllocatePersistent() {
   if (!sharded_) return absl::OkStatus();
@@ -44,22 +57,58 @@ absl::Status GatheredUnits::CheckUnit(size_t unit) const {
 
 absl::Status GatheredUnits::Start(size_t unit) {
   RZ_RETURN_IF_ERROR(CheckUnit(unit));
-  if (!sharded_ || units_[unit].persistent || units_[unit].state != State::kReleased) {
-    return absl::OkStatus();
+  if (!sharded_ || units_[unit].used) return absl::OkStatus();
+  const std::vector<size_t>& needs = units_[unit].needs;
+  // Room for all of them first: nothing has been started where there is none.
+  absl::Status status;
+  size_t last = 0;
+  for (; last < needs.size() && status.ok(); ++last) {
+    Unit& needed = units_[needs[last]];
+    if (needed.persistent || needed.users++ > 0) continue;
+    const absl::StatusOr<size_t> buffer = TakeBuffer(needs[last], unit);
+    status = buffer.status();
+    if (status.ok()) {
+      needed.buffer = *buffer;
+      needed.state = State::kGathering;
+      pool_[*buffer].taken = true;
+    }
   }
+  if (!status.ok()) {
+    for (size_t i = 0; i < last; ++i) LetGo(needs[i]);
+    return status;
+  }
+  units_[unit].used = true;
+  for (const size_t needed : needs) {
+    if (units_[needed].persistent || units_[needed].users > 1) continue;
+    RZ_RETURN_IF_ERROR(StartOne(needed));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status GatheredUnits::StartOne(size_t unit) {
   const StepSection moving(timeline_, StepPart::kCommunication);
   const ParamUnit& parts = layout_->unit(unit);
-  RZ_ASSIGN_OR_RETURN(const size_t buffer, TakeBuffer(unit));
-  std::byte* to = pool_[buffer].buffer.data();
-  RZ_ASSIGN_OR_RETURN(units_[unit].operations[0], StartPart(parts.flat, to));
+  Unit& started = units_[unit];
+  std::byte* to = pool_[started.buffer].buffer.data();
+  RZ_ASSIGN_OR_RETURN(started.operations[0], StartPart(parts.flat, to));
   to += static_cast<size_t>(parts.flat.count) * SizeOf(config_->dtype);
-  RZ_ASSIGN_OR_RETURN(units_[unit].operations[1], StartPart(parts.frozen, to));
+  RZ_ASSIGN_OR_RETURN(started.operations[1], StartPart(parts.frozen, to));
   timeline_->CollectiveBegan(TraceKind::kGather, PlaceOf(unit),
                              parts.elements() * static_cast<int64_t>(SizeOf(config_->dtype)));
-  pool_[buffer].taken = true;
-  units_[unit].buffer = buffer;
-  units_[unit].state = State::kGathering;
   return absl::OkStatus();
+}
+
+void GatheredUnits::LetGo(size_t unit) {
+  Unit& needed = units_[unit];
+  if (needed.persistent || --needed.users > 0) return;
+  if (needed.state != State::kReleased) pool_[needed.buffer].taken = false;
+  needed.state = State::kReleased;
+}
+
+bool GatheredUnits::IsWhole(size_t unit) const {
+  if (!sharded_) return true;
+  const std::vector<size_t>& needs = units_[unit].needs;
+  return std::all_of(needs.begin(), needs.end(), [this](size_t needed) { return IsHere(needed); });
 }
 
 absl::StatusOr<std::optional<Operation>> GatheredUnits::StartPart(Range flat, std::byte* to) {
@@ -73,8 +122,10 @@ absl::StatusOr<std::optional<Operation>> GatheredUnits::StartPart(Range flat, st
 }
 
 Operation* GatheredUnits::awaited(size_t unit) {
-  for (std::optional<Operation>& operation : units_[unit].operations) {
-    if (operation) return &*operation;
+  for (const size_t needed : units_[unit].needs) {
+    for (std::optional<Operation>& operation : units_[needed].operations) {
+      if (operation) return &*operation;
+    }
   }
   return nullptr;
 }
@@ -82,7 +133,7 @@ Operation* GatheredUnits::awaited(size_t unit) {
 // The one the unit had last, so that every step goes like the one before; or the smallest free
 // buffer that is large enough; otherwise a new one, for which free ones that are
 // too small make room where they must.
-absl::StatusOr<size_t> GatheredUnits::TakeBuffer(size_t unit) {
+absl::StatusOr<size_t> GatheredUnits::TakeBuffer(size_t unit, size_t user) {
   const int64_t elements = layout_->unit(unit).elements();
   const size_t last = units_[unit].buffer;
   if (last < pool_.size() && !pool_[last].taken && pool_[last].elements >= elements) return last;
@@ -99,7 +150,10 @@ absl::StatusOr<size_t> GatheredUnits::TakeBuffer(size_t unit) {
     }
   }
   if (best < pool_.size()) return best;
-  // One unit must be possible whatever the limit.
+  // One unit must be possible whatever the limit, with what it needs.
+  for (const size_t needed : units_[user].needs) {
+    if (units_[needed].state != State::kReleased) held -= pool_[units_[needed].buffer].elements;
+  }
   if (held > 0 && held + elements > config_->max_live_parameters) return TooManyLive(unit);
   for (size_t i = 0; i < pool_.size(); ++i) {
     if (pool_[i].taken) continue;
@@ -130,6 +184,7 @@ absl::Status GatheredUnits::TooManyLive(size_t unit) const {
 
 absl::Status GatheredUnits::Poll() {
   if (!sharded_) return absl::OkStatus();
+  RZ_RETURN_IF_ERROR(communicator_->status());
   for (size_t index = 0; index < units_.size(); ++index) {
     Unit& unit = units_[index];
     if (unit.state != State::kGathering) continue;
@@ -152,14 +207,14 @@ absl::Status GatheredUnits::Poll() {
 absl::Status GatheredUnits::Release(size_t unit, Pass pass) {
   RZ_RETURN_IF_ERROR(CheckUnit(unit));
   Unit& released = units_[unit];
-  if (released.state == State::kGathering) {
+  if (!released.used) return absl::OkStatus();
+  if (!IsWhole(unit)) {
     return absl::FailedPreconditionError(absl::StrCat(
         "unit ", unit, " is still being gathered; wait for it with Gather before its release"));
   }
-  if (released.state == State::kReleased) return absl::OkStatus();
   if (pass == Pass::kForward && IsKeptAfterForward(unit)) return absl::OkStatus();
-  pool_[released.buffer].taken = false;
-  released.state = State::kReleased;
+  released.used = false;
+  for (const size_t needed : released.needs) LetGo(needed);
   return absl::OkStatus();
 }
 
@@ -187,7 +242,7 @@ absl::Status GatheredUnits::CheckParameter(size_t index) const {
         absl::StrCat("there is no parameter ", index, "; the model has ", layout_->size()));
   }
   const ParamSpec& spec = layout_->spec(index);
-  if (IsWhole(static_cast<size_t>(spec.unit))) return absl::OkStatus();
+  if (IsHere(layout_->storage_unit(index))) return absl::OkStatus();
   return absl::FailedPreconditionError(absl::StrCat("parameter '", spec.name,
                                                     "' is not gathered; it is there from Gather(",
                                                     spec.unit, ") to its Release"));
@@ -199,8 +254,8 @@ std::byte* GatheredUnits::ParameterAt(size_t index) const {
   if (!sharded_) {
     return state_->parameters.data() + static_cast<size_t>(at) * element_bytes;
   }
-  const auto unit = static_cast<size_t>(layout_->spec(index).unit);
-  if (!IsWhole(unit)) return nullptr;
+  const size_t unit = layout_->storage_unit(index);
+  if (!IsHere(unit)) return nullptr;
   const Unit& whole = units_[unit];
   std::byte* base =
       whole.persistent ? persistent_[whole.buffer].data() : pool_[whole.buffer].buffer.data();

@@ -11,6 +11,10 @@
 //   backward    let go of
 //   evaluation  let go of; between steps only
 //
+// A unit that uses parameters tied to those of another is gathered with that one: its buffer is let
+// go of when none of its users needs it any more. A unit whose parameters others use is kept from
+// forward to backward, so that a step gathers it once, whatever is prefetched.
+//
 // Units of at most param_persistence_threshold elements have whole buffers of their own for good,
 // gathered after each step's update.
 //
@@ -63,11 +67,10 @@ class GatheredUnits {
   // Deals with gathers that are done. The first that failed.
   absl::Status Poll();
 
-  bool IsWhole(size_t unit) const {
-    return !sharded_ || units_[unit].state == State::kWhole || units_[unit].persistent;
-  }
+  // With the units it needs.
+  bool IsWhole(size_t unit) const;
 
-  // The operation that brings a unit; null where none does.
+  // An operation that brings a unit; null where none does.
   Operation* awaited(size_t unit);
 
   // The model has used the unit in `pass`; nothing where it was not gathered.
@@ -101,7 +104,11 @@ class GatheredUnits {
   struct Unit {
     State state = State::kReleased;
     bool persistent = false;
-    size_t buffer = SIZE_MAX;  // the one it has or had last, in pool_ or persistent_
+    bool lent = false;  // others need it
+    bool used = false;  // started, and not let go of
+    int users = 0;      // of its buffer: itself and those that need it, as far as they are used
+    std::vector<size_t> needs;  // the units that hold what its parameters are tied to, and itself
+    size_t buffer = SIZE_MAX;   // the one it has or had last, in pool_ or persistent_
     std::array<std::optional<Operation>, 2> operations;  // of its trained and frozen parts
   };
   struct Pooled {
@@ -111,14 +118,22 @@ class GatheredUnits {
   };
 
   bool IsKeptAfterForward(size_t unit) const {
-    return !config_->release_after_forward || unit + 1 == units_.size();
+    return !config_->release_after_forward || unit + 1 == units_.size() || units_[unit].lent;
   }
   static StepPlace PlaceOf(size_t unit) { return {.unit = static_cast<int32_t>(unit)}; }
   absl::Status CheckUnit(size_t unit) const;
+  bool IsHere(size_t unit) const {
+    return !sharded_ || units_[unit].state == State::kWhole || units_[unit].persistent;
+  }
+  absl::Status StartOne(size_t unit);
+  // One user less.
+  void LetGo(size_t unit);
   absl::StatusOr<std::optional<Operation>> StartPart(Range flat, std::byte* to);
   // Of a flat element in the unit's buffer, in elements.
   int64_t PlaceInUnit(size_t unit, int64_t flat_index) const;
-  absl::StatusOr<size_t> TakeBuffer(size_t unit);
+  // For `unit`, which `user` needs: it is to be held beside what else that needs, whatever the
+  // limit.
+  absl::StatusOr<size_t> TakeBuffer(size_t unit, size_t user);
   absl::Status TooManyLive(size_t unit) const;
 
   Communicator* communicator_;

@@ -25,6 +25,7 @@ GradientReducer::GradientReducer(Communicator* communicator, const FlatLayout* l
       policy_(policy),
       timeline_(timeline),
       buffers_(layout, partition, config, state),
+      tied_sum_of_(layout->size()),
       parameters_of_(static_cast<size_t>(partition->bucket_count())),
       unit_of_(parameters_of_.size()),
       announced_(layout->size()),
@@ -33,7 +34,10 @@ GradientReducer::GradientReducer(Communicator* communicator, const FlatLayout* l
       operations_(parameters_of_.size()) {
   for (size_t i = 0; i < layout->size(); ++i) {
     const Range range = layout->range(i);
-    if (range.count == 0 || layout->spec(i).frozen) continue;
+    uses_left_.push_back(layout->uses(i));
+    if (layout->spec(i).frozen) continue;
+    if (layout->IsTied(i)) tied_.push_back(i);
+    if (range.count == 0 || layout->IsTied(i)) continue;
     for (int64_t bucket = partition->BucketOf(range.offset);
          bucket <= partition->BucketOf(range.end() - 1); ++bucket) {
       ++parameters_of_[static_cast<size_t>(bucket)];
@@ -41,6 +45,20 @@ GradientReducer::GradientReducer(Communicator* communicator, const FlatLayout* l
     }
   }
   missing_ = parameters_of_;
+}
+
+absl::Status GradientReducer::Allocate() {
+  if (AnnouncesGradients(*config_) && !AccumulatesLocally(*config_) && !tied_.empty()) {
+    int64_t elements = 0;
+    for (size_t i = 0; i < layout_->size(); ++i) {
+      if (layout_->uses(i) < 2 || layout_->spec(i).frozen) continue;
+      tied_sum_of_[i] = elements;
+      elements += layout_->range(i).count;
+    }
+    RZ_ASSIGN_OR_RETURN(tied_sums_, Buffer::Allocate(static_cast<size_t>(elements) * sizeof(float),
+                                                     MemoryTag::kAccumulator, config_->ledger));
+  }
+  return buffers_.Allocate();
 }
 
 void GradientReducer::Reset() {
@@ -70,6 +88,12 @@ absl::Status GradientReducer::StartAdd(size_t index, const void* values, DType d
         absl::StrCat("the gradient of '", spec.name,
                      "' is announced, but that parameter is frozen; leave it out"));
   }
+  if (closed_[layout_->storage_unit(index)] != 0 && closed_[static_cast<size_t>(spec.unit)] == 0) {
+    return absl::FailedPreconditionError(absl::StrCat(
+        "the gradient of '", spec.name, "' comes after unit ", layout_->storage_unit(index),
+        " was released from backward, with '", layout_->spec(layout_->owner(index)).name,
+        "' that it is tied to; announce it before"));
+  }
   if (announced_[index] != 0) {
     const bool closed = closed_[static_cast<size_t>(spec.unit)] != 0;
     return absl::FailedPreconditionError(
@@ -91,15 +115,28 @@ absl::Status GradientReducer::CloseUnit(size_t unit) {
   grows_ = true;
   const ParamUnit& parameters = layout_->unit(unit);
   for (size_t i = parameters.first + parameters.count; i-- > parameters.first;) {
-    if (announced_[i] != 0 || layout_->spec(i).frozen) continue;
-    add_ = Add{.index = i};
-    while (add_ && AdvanceAdd()) {
-    }
+    Close(i);
+  }
+  for (const size_t i : tied_) {
+    if (layout_->storage_unit(i) == unit) Close(i);
   }
   closed_[unit] = 1;
   while (StartNext()) {
   }
   return result_;
+}
+
+void GradientReducer::Close(size_t index) {
+  if (announced_[index] != 0 || layout_->spec(index).frozen) return;
+  add_ = Add{.index = index};
+  while (add_ && AdvanceAdd()) {
+  }
+}
+
+float* GradientReducer::SumAt(size_t owner, int64_t flat_index) const {
+  if (AccumulatesLocally(*config_)) return state_->AccumulatorAt(flat_index);
+  return tied_sums_.as<float>().data() + tied_sum_of_[owner] + flat_index -
+         layout_->range(owner).offset;
 }
 
 void GradientReducer::CloseAll(bool last) {
@@ -110,7 +147,10 @@ void GradientReducer::CloseAll(bool last) {
   grows_ = false;
   expected_ = IsReduced() ? partition_->bucket_count() : 0;
   close_next_ = IsReduced() ? layout_->size() : 0;
-  if (flush) std::fill(announced_.begin(), announced_.end(), uint8_t{0});
+  if (flush) {
+    std::fill(announced_.begin(), announced_.end(), uint8_t{0});
+    for (size_t i = 0; i < uses_left_.size(); ++i) uses_left_[i] = layout_->uses(i);
+  }
   if (AnnouncesGradients(*config_)) return;
   // The views are what they are.
   close_next_ = 0;
@@ -168,13 +208,14 @@ bool GradientReducer::MayStart(const Bucket& bucket) const {
 
 bool GradientReducer::AdvanceAdd() {
   if (!add_) return false;
-  const Range range = layout_->range(add_->index);
+  const size_t owner = layout_->owner(add_->index);
+  const Range range = layout_->range(owner);
   if (IsMissing()) TellMissing();
-  if (!IsReduced()) {
+  if (!IsReduced() || IsOneOfMore()) {
     if (add_->values != nullptr && range.count > 0) {
-      AddAsFloat(add_->dtype, state_->AccumulatorAt(range.offset), add_->values,
-                 static_cast<size_t>(range.count), accumulated_[add_->index] == 0);
-      accumulated_[add_->index] = 1;
+      AddAsFloat(add_->dtype, SumAt(owner, range.offset), add_->values,
+                 static_cast<size_t>(range.count), accumulated_[owner] == 0);
+      accumulated_[owner] = 1;
     }
     add_->done = range.count;
   }
@@ -190,13 +231,14 @@ bool GradientReducer::AdvanceAdd() {
     if (!closing_ && StartNext() && !result_.ok()) return true;
   }
   announced_[add_->index] = 1;
+  --uses_left_[owner];
   add_.reset();
   return true;
 }
 
 bool GradientReducer::IsMissing() const {
-  return IsReduced() && add_->values == nullptr && accumulated_[add_->index] == 0 &&
-         layout_->range(add_->index).count > 0;
+  return IsReduced() && !IsOneOfMore() && add_->values == nullptr &&
+         accumulated_[layout_->owner(add_->index)] == 0 && layout_->range(add_->index).count > 0;
 }
 
 void GradientReducer::TellMissing() {
@@ -204,13 +246,14 @@ void GradientReducer::TellMissing() {
   told_missing_ = true;
   Log(LogLevel::kWarning,
       absl::StrCat("rank ", communicator_->rank().value(), ": no gradient of '",
-                   layout_->spec(add_->index).name,
+                   layout_->spec(layout_->owner(add_->index)).name,
                    "' was announced; it counts as zeros, as any does that is missing from here on "
                    "(said once)"));
 }
 
 bool GradientReducer::AddToBucket(const Bucket& bucket, Range slice) {
-  const bool zeros = add_->values == nullptr && accumulated_[add_->index] == 0;
+  const size_t owner = layout_->owner(add_->index);
+  const bool zeros = add_->values == nullptr && accumulated_[owner] == 0;
   // Buffers are opened as zeros.
   if (zeros && buffers_.pooled()) return true;
   std::byte* memory = buffers_.Open(bucket);
@@ -228,7 +271,7 @@ bool GradientReducer::AddToBucket(const Bucket& bucket, Range slice) {
   }
   Write(slice, to);
   if (CountNonFinite(dtype, to, static_cast<size_t>(slice.count)) > 0) {
-    first_non_finite_ = std::min(first_non_finite_, static_cast<int64_t>(add_->index));
+    first_non_finite_ = std::min(first_non_finite_, static_cast<int64_t>(owner));
   }
   return true;
 }
@@ -238,8 +281,8 @@ void GradientReducer::Write(Range slice, std::byte* to) {
   const DType dtype = GradientDType(*config_);
   const std::byte* values = static_cast<const std::byte*>(add_->values);
   if (values != nullptr) values += static_cast<size_t>(add_->done) * SizeOf(add_->dtype);
-  if (accumulated_[add_->index] != 0) {
-    float* sum = state_->AccumulatorAt(slice.offset);
+  if (const size_t owner = layout_->owner(add_->index); accumulated_[owner] != 0) {
+    float* sum = SumAt(owner, slice.offset);
     if (values != nullptr) AddAsFloat(add_->dtype, sum, values, count, false);
     ConvertFromFloat(dtype, to, sum, count);
   } else if (add_->dtype == dtype) {
@@ -280,8 +323,12 @@ void GradientReducer::EndMicroStep(bool last) {
   closing_ = false;
   started_ = completed_ = taken_ = expected_ = 0;
   ++micro_step_;
+  for (size_t i = 0; i < uses_left_.size(); ++i) uses_left_[i] = layout_->uses(i);
+  // Sums of tied gradients are of a micro-step, the accumulator's of a step.
+  if (last || !AccumulatesLocally(*config_)) {
+    std::fill(accumulated_.begin(), accumulated_.end(), uint8_t{0});
+  }
   if (!last) return;
-  std::fill(accumulated_.begin(), accumulated_.end(), uint8_t{0});
   micro_step_ = 0;
   begun_ = false;
   first_non_finite_ = kNoParameter;

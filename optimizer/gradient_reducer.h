@@ -1,6 +1,9 @@
 // GradientReducer: takes the gradients of a step as they become ready and reduces them bucket by
 // bucket, as a state machine that never waits.
 //
+// Gradients of parameters that are tied are added up in float32, whatever the order, and enter the
+// buckets with the last of them.
+//
 // A gradient is announced once a micro-step, in any order (naturally backward's). It is rounded to
 // the dtype of communication into the memory of its buckets, or added to the local float32
 // accumulator where this is not the last micro-step. A bucket is complete when all its parameters
@@ -37,6 +40,7 @@
 #include "optimizer/step_timeline.h"
 #include "optimizer/step_trace.h"
 #include "optimizer/zero_config.h"
+#include "runtime/memory/memory.h"
 
 namespace rz {
 
@@ -49,8 +53,8 @@ class GradientReducer {
                   const ZeroConfig* config, const ModelState* state, StagePolicy* policy,
                   StepTimeline* timeline);
 
-  //   ResourceExhausted  no memory for bucket buffers
-  absl::Status Allocate() { return buffers_.Allocate(); }
+  //   ResourceExhausted  no memory for bucket buffers and sums of tied gradients
+  absl::Status Allocate();
 
   // Forgets everything announced. Requires that nothing is under way.
   void Reset();
@@ -63,7 +67,8 @@ class GradientReducer {
   absl::Status StartAdd(size_t index, const void* values, DType dtype);
   bool adding() const { return add_.has_value(); }
 
-  // What was not announced of a unit's gradients is zero in this micro-step.
+  // What was not announced of a unit's gradients is zero in this micro-step, and so is what is tied
+  // to its parameters.
   absl::Status CloseUnit(size_t unit);
 
   // The micro-step is over: everything is closed. With `last`, so is the step, and whatever was
@@ -116,6 +121,13 @@ class GradientReducer {
   // This micro-step's gradients go to buckets and not to the local accumulator.
   bool IsReduced() const;
 
+  // Closes a gradient that was not announced, as far as that goes without waiting.
+  void Close(size_t index);
+
+  // This one's part of the gradient is added to others: it is not the last of those that are tied.
+  bool IsOneOfMore() const { return uses_left_[layout_->owner(add_->index)] > 1; }
+  float* SumAt(size_t owner, int64_t flat_index) const;
+
   // Each makes one move; false where there is none to make.
   bool StartNext();
   bool CompleteNext();
@@ -144,13 +156,17 @@ class GradientReducer {
   StagePolicy* policy_;
   StepTimeline* timeline_;
   BucketBuffers buffers_;
+  std::vector<size_t> tied_;            // trained parameters that are tied to others
+  Buffer tied_sums_;                    // float32, of their owners where there is no accumulator
+  std::vector<int64_t> tied_sum_of_;    // by owner: where in it
   std::vector<int32_t> parameters_of_;  // by bucket: how many have elements in it
   std::vector<size_t> unit_of_;         // by bucket
 
   absl::Status result_;
   std::vector<int32_t> missing_;      // by bucket: those neither announced nor closed
   std::vector<uint8_t> announced_;    // by parameter, in this micro-step
-  std::vector<uint8_t> accumulated_;  // by parameter: the local accumulator holds some of this step
+  std::vector<int> uses_left_;        // by owner: those of its uses that are not announced
+  std::vector<uint8_t> accumulated_;  // by owner: its sum holds some of this step or micro-step
   std::vector<uint8_t> closed_;       // by unit, in this micro-step
   std::optional<Add> add_;
   size_t close_next_ = 0;  // parameters from here on, in the order of declaration, are closed

@@ -66,7 +66,10 @@ absl::Status ParameterBroadcast::StartNext() {
     return absl::OkStatus();
   }
   parameter_ = parameter_ ? *parameter_ + 1 : 0;
-  while (*parameter_ < layout_->size() && layout_->range(*parameter_).count == 0) ++*parameter_;
+  while (*parameter_ < layout_->size() &&
+         (layout_->range(*parameter_).count == 0 || layout_->IsTied(*parameter_))) {
+    ++*parameter_;
+  }
   if (*parameter_ == layout_->size()) {
     End(absl::OkStatus());
     return absl::OkStatus();

@@ -106,7 +106,7 @@ uint64_t PlanHash(const FlatLayout& layout, const Partition& partition, const Ze
   for (size_t i = 0; i < layout.size(); ++i) {
     const ParamSpec& spec = layout.spec(i);
     absl::StrAppend(&plan, spec.name, " [", absl::StrJoin(spec.shape, ","), "] ", spec.unit, " ",
-                    spec.group, spec.frozen ? " frozen\n" : "\n");
+                    spec.group, spec.frozen ? " frozen " : " ", spec.tied_to, "\n");
   }
   return HashText(plan);
 }

@@ -1,7 +1,6 @@
 #include "optimizer/zero_optimizer.h"
 
 #include <algorithm>
-#include <cmath>
 #include <cstddef>
 #include <utility>
 
@@ -18,19 +17,6 @@
 #include "runtime/base/status_macros.h"
 
 namespace rz {
-namespace {
-
-absl::Status CheckGroups(const std::vector<ParamSpec>& specs, size_t groups) {
-  for (const ParamSpec& spec : specs) {
-    if (spec.group < groups) continue;
-    return absl::InvalidArgumentError(absl::StrCat("parameter '", spec.name, "' is of group ",
-                                                   spec.group, "; there are ", groups,
-                                                   ", counted from 0"));
-  }
-  return absl::OkStatus();
-}
-
-}  // namespace
 
 double GradientScale(int world_size, int64_t samples_of_all_ranks) {
   return static_cast<double>(world_size) / static_cast<double>(samples_of_all_ranks);
@@ -89,7 +75,8 @@ class ZeroOptimizer::Impl {
 
   absl::Status StartStep(const StepOptions& options) {
     RZ_RETURN_IF_ERROR(CheckReady());
-    RZ_RETURN_IF_ERROR(SetLearningRates(options));
+    RZ_RETURN_IF_ERROR(
+        SetLearningRates(options, config_, steps_taken_, absl::MakeSpan(learning_rates_)));
     RZ_RETURN_IF_ERROR(units_.Poll());
     RZ_RETURN_IF_ERROR(units_.Invalidate());
     pipeline_.Start(steps_taken_, learning_rates_);
@@ -242,29 +229,6 @@ class ZeroOptimizer::Impl {
     return communicator_->status();
   }
 
-  absl::Status SetLearningRates(const StepOptions& options) {
-    const absl::Span<const double> given = options.group_learning_rates;
-    if (!given.empty() && (options.learning_rate || given.size() != learning_rates_.size())) {
-      return absl::InvalidArgumentError(absl::StrCat(
-          "group_learning_rates has ", given.size(), " rates",
-          options.learning_rate ? " beside a learning_rate" : "", "; give one a group (",
-          learning_rates_.size(), "), or learning_rate alone"));
-    }
-    for (size_t group = 0; group < learning_rates_.size(); ++group) {
-      const double rate = !given.empty() ? given[group]
-                          : options.learning_rate
-                              ? *options.learning_rate * config_.groups[group].lr_scale
-                              : learning_rate(group);
-      if (!(rate >= 0) || !std::isfinite(rate)) {
-        return absl::InvalidArgumentError(absl::StrCat(
-            "learning rate is ", rate, group == 0 ? "" : " in group ",
-            group == 0 ? "" : absl::StrCat(group), "; it must be finite and at least 0"));
-      }
-      learning_rates_[group] = rate;
-    }
-    return absl::OkStatus();
-  }
-
   // For what needs initialized parameters.
   absl::Status CheckReady() const {
     RZ_RETURN_IF_ERROR(CheckIdle());
@@ -298,10 +262,10 @@ absl::StatusOr<std::unique_ptr<ZeroOptimizer>> ZeroOptimizer::Create(Communicato
                                                                      ZeroConfig config) {
   RZ_RETURN_IF_ERROR(ValidateConfig(config));
   if (config.groups.empty()) config.groups.emplace_back();
-  RZ_RETURN_IF_ERROR(CheckGroups(specs, config.groups.size()));
   const int world = communicator->world_size();
   RZ_ASSIGN_OR_RETURN(FlatLayout layout,
                       FlatLayout::Create(std::move(specs), kAlignmentElements * world));
+  RZ_RETURN_IF_ERROR(layout.CheckGroups(config.groups.size()));
   RZ_ASSIGN_OR_RETURN(
       Partition partition,
       Partition::Create(layout.segments(), world,

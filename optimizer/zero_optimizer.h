@@ -32,6 +32,13 @@
 // others are. They have no gradient, no states, and nothing of them is sent for a step. A model may
 // be all frozen: its steps change nothing, and ranks still agree on them.
 //
+// A tied parameter (ParamSpec::tied_to) is the one it is tied to, under another name: their views
+// are one, so gradients in views are added by the model; announced ones are added up here, in
+// float32, whatever their order (of more than two, the order of announcement is the sum's). The
+// initializer is asked for the first alone, norm and memory count it once. In stage 3 it is of the
+// first's unit, which Gather of the other's brings too; its gradients come before that unit's
+// release from backward.
+//
 // Order of calls: Create; Initialize (all ranks together); then for each step
 //
 //     forward    for each unit: Gather, compute, Release(kForward)
@@ -60,21 +67,13 @@
 #include "optimizer/layout/flat_layout.h"
 #include "optimizer/layout/partition.h"
 #include "optimizer/memory_report.h"
+#include "optimizer/step_options.h"
 #include "optimizer/step_report.h"
 #include "optimizer/step_timeline.h"
 #include "optimizer/wire_plan.h"
 #include "optimizer/zero_config.h"
 
 namespace rz {
-
-struct StepOptions {
-  // Learning rate of this step, the same on all ranks: each group's before its lr_scale, also where
-  // the group has a rate of its own. Where it is not set, what the schedule says.
-  std::optional<double> learning_rate = std::nullopt;
-
-  // Or each group's as it is, [groups]; not both. Read before StartStep returns.
-  absl::Span<const double> group_learning_rates = {};
-};
 
 // The factor of the header's formula: for a sum over local samples.
 double GradientScale(int world_size, int64_t samples_of_all_ranks);

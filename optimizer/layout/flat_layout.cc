@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "absl/container/flat_hash_map.h"
 #include "absl/container/flat_hash_set.h"
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
@@ -73,6 +74,19 @@ absl::Status CheckUnits(const std::vector<ParamSpec>& specs) {
   return absl::OkStatus();
 }
 
+absl::Status CheckTie(const ParamSpec& tied, const ParamSpec& owner) {
+  const auto describe = [](const ParamSpec& spec) {
+    return absl::StrCat("shape [", absl::StrJoin(spec.shape, ", "), "], group ", spec.group,
+                        spec.frozen ? ", frozen" : ", trained");
+  };
+  if (tied.shape == owner.shape && tied.group == owner.group && tied.frozen == owner.frozen) {
+    return absl::OkStatus();
+  }
+  return absl::InvalidArgumentError(absl::StrCat(
+      "parameter '", tied.name, "' (", describe(tied), ") is tied to '", owner.name, "' (",
+      describe(owner), "); they are one parameter, and must be declared alike"));
+}
+
 }  // namespace
 
 absl::StatusOr<FlatLayout> FlatLayout::Create(std::vector<ParamSpec> specs,
@@ -83,10 +97,45 @@ absl::StatusOr<FlatLayout> FlatLayout::Create(std::vector<ParamSpec> specs,
   layout.ranges_.resize(specs.size());
   layout.units_.resize(specs.empty() ? 0 : static_cast<size_t>(specs.back().unit) + 1);
   layout.specs_ = std::move(specs);
+  RZ_RETURN_IF_ERROR(layout.Tie());
   for (const bool frozen : {false, true}) {
     RZ_RETURN_IF_ERROR(layout.Place(frozen, unit_alignment));
   }
+  for (size_t i = 0; i < layout.size(); ++i) layout.ranges_[i] = layout.ranges_[layout.owner(i)];
   return layout;
+}
+
+absl::Status FlatLayout::CheckGroups(size_t groups) const {
+  for (const ParamSpec& spec : specs_) {
+    if (spec.group < groups) continue;
+    return absl::InvalidArgumentError(absl::StrCat("parameter '", spec.name, "' is of group ",
+                                                   spec.group, "; there are ", groups,
+                                                   ", counted from 0"));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status FlatLayout::Tie() {
+  owners_.resize(specs_.size());
+  uses_.resize(specs_.size());
+  absl::flat_hash_map<std::string, size_t> earlier;
+  for (size_t i = 0; i < specs_.size(); ++i) {
+    const ParamSpec& spec = specs_[i];
+    owners_[i] = i;
+    if (!spec.tied_to.empty()) {
+      const auto other = earlier.find(spec.tied_to);
+      if (other == earlier.end()) {
+        return absl::InvalidArgumentError(
+            absl::StrCat("parameter '", spec.name, "' is tied to '", spec.tied_to,
+                         "'; there is no parameter of that name before it"));
+      }
+      owners_[i] = owners_[other->second];
+      RZ_RETURN_IF_ERROR(CheckTie(spec, specs_[owners_[i]]));
+    }
+    ++uses_[owners_[i]];
+    earlier.emplace(spec.name, i);
+  }
+  return absl::OkStatus();
 }
 
 absl::Status FlatLayout::Place(bool frozen, int64_t unit_alignment) {
@@ -101,7 +150,7 @@ absl::Status FlatLayout::Place(bool frozen, int64_t unit_alignment) {
       unit.first = i;
       ++unit.count;
     }
-    if (spec.frozen == frozen) {
+    if (spec.frozen == frozen && !IsTied(i)) {
       RZ_ASSIGN_OR_RETURN(const int64_t count, ElementCount(spec));
       ranges_[i] = Range{flat_elements_, count};
       in_flat_order_.push_back(i);

@@ -32,13 +32,15 @@ namespace rz {
 // A parameter as its model declares it. No dimensions: a scalar. A dimension of 0: no elements.
 // Units count from 0 in the order of declaration, without gaps. The group is one of the
 // optimizer's (ZeroConfig::groups). What is frozen keeps its first values: it has neither gradient
-// nor states.
+// nor states. A parameter that is tied to an earlier one, of the same shape, group and kind, is
+// that one under another name: it has no place of its own.
 struct ParamSpec {
   std::string name;
   std::vector<int64_t> shape;
   int unit = 0;
   size_t group = 0;
   bool frozen = false;
+  std::string tied_to = {};  // a name; empty: to none
 };
 
 // Parameters [first, first + count) in the order of declaration, and where the trained and the
@@ -55,15 +57,30 @@ struct ParamUnit {
 class FlatLayout {
  public:
   // InvalidArgument, naming the parameter: an empty, overlong or repeated name, a negative
-  // dimension, a unit out of order, more parameters or elements than limits.h allows. No parameters
-  // at all are allowed. Each unit ends at a multiple of unit_alignment, itself one of
-  // kAlignmentElements.
+  // dimension, a unit out of order, a tie to what is not there or is another kind of thing, more
+  // parameters or elements than limits.h allows. No parameters at all are allowed. Each unit ends
+  // at a multiple of unit_alignment, itself one of kAlignmentElements.
   static absl::StatusOr<FlatLayout> Create(std::vector<ParamSpec> specs,
                                            int64_t unit_alignment = kAlignmentElements);
+
+  // InvalidArgument, naming the parameter: one is of a group that is not among so many.
+  absl::Status CheckGroups(size_t groups) const;
 
   // Parameters in the order of declaration.
   size_t size() const { return specs_.size(); }
   const ParamSpec& spec(size_t index) const { return specs_[index]; }
+
+  // The parameter whose place this one's is: itself, or the first it is tied to.
+  size_t owner(size_t index) const { return owners_[index]; }
+  bool IsTied(size_t index) const { return owners_[index] != index; }
+
+  // How many parameters have the place of `owner`, itself among them.
+  int uses(size_t owner) const { return uses_[owner]; }
+
+  // The unit that the parameter is gathered with.
+  size_t storage_unit(size_t index) const {
+    return static_cast<size_t>(specs_[owners_[index]].unit);
+  }
 
   // Where parameter `index` lies in the flat space.
   Range range(size_t index) const { return ranges_[index]; }
@@ -96,13 +113,18 @@ class FlatLayout {
  private:
   FlatLayout() = default;
 
+  // Finds what each is tied to.
+  absl::Status Tie();
+
   // Gives the trained, or the frozen, parameters their places.
   absl::Status Place(bool frozen, int64_t unit_alignment);
 
   std::vector<ParamSpec> specs_;
   std::vector<Range> ranges_;
   std::vector<ParamUnit> units_;
-  std::vector<size_t> in_flat_order_;
+  std::vector<size_t> owners_;
+  std::vector<int> uses_;
+  std::vector<size_t> in_flat_order_;  // of those that have a place
   int64_t parameter_elements_ = 0;
   int64_t frozen_elements_ = 0;
   int64_t flat_elements_ = 0;

@@ -93,6 +93,41 @@ TEST(FlatLayoutTest, WhatIsFrozenStandsBehindAllThatIsTrained) {
   EXPECT_THAT(layout.Find(326), Optional(size_t{0}));
 }
 
+TEST(FlatLayoutTest, WhatIsTiedHasThePlaceOfTheFirst) {
+  ASSERT_OK_AND_ASSIGN(const FlatLayout layout,
+                       FlatLayout::Create({{"a", {7}, 0},
+                                           {"b", {40}, 1},
+                                           {"a2", {7}, 1, 0, false, "a"},
+                                           {"a3", {7}, 2, 0, false, "a2"}}));
+  EXPECT_EQ(layout.range(2), layout.range(0));
+  EXPECT_EQ(layout.range(3), layout.range(0));
+  EXPECT_EQ(layout.owner(3), 0u);
+  EXPECT_TRUE(layout.IsTied(2));
+  EXPECT_FALSE(layout.IsTied(0));
+  EXPECT_EQ(layout.uses(0), 3);
+  EXPECT_EQ(layout.uses(1), 1);
+  EXPECT_EQ(layout.storage_unit(3), 0u);
+  EXPECT_EQ(layout.parameter_elements(), 47);
+  EXPECT_THAT(layout.segments(), ::testing::ElementsAre(0, 64, 32));
+  EXPECT_THAT(layout.Find(64), Optional(size_t{0}));
+}
+
+TEST(FlatLayoutTest, TiesThatCannotBeAreRefused) {
+  const auto create = [](ParamSpec second) {
+    return FlatLayout::Create({{"a", {7}, 0, 1}, std::move(second)}).status();
+  };
+  EXPECT_OK(create({"b", {7}, 0, 1, false, "a"}));
+  EXPECT_THAT(create({"b", {7}, 0, 1, false, "b"}),
+              StatusIs(kInvalid, HasSubstr("'b' is tied to 'b'; there is no")));
+  EXPECT_THAT(create({"b", {7}, 0, 1, false, "c"}), StatusIs(kInvalid, HasSubstr("tied to 'c'")));
+  EXPECT_THAT(create({"b", {1, 7}, 0, 1, false, "a"}),
+              StatusIs(kInvalid, AllOf(HasSubstr("shape [1, 7]"), HasSubstr("shape [7]"))));
+  EXPECT_THAT(create({"b", {7}, 0, 0, false, "a"}),
+              StatusIs(kInvalid, AllOf(HasSubstr("group 0"), HasSubstr("group 1"))));
+  EXPECT_THAT(create({"b", {7}, 0, 1, true, "a"}),
+              StatusIs(kInvalid, AllOf(HasSubstr("frozen"), HasSubstr("trained"))));
+}
+
 TEST(FlatLayoutTest, UnitsOutOfOrderAreRefused) {
   EXPECT_THAT(FlatLayout::Create({{"a", {7}, 1}}), StatusIs(kInvalid, HasSubstr("'a'")));
   EXPECT_THAT(FlatLayout::Create({{"a", {7}, 0}, {"b", {7}, 2}}),
