@@ -35,7 +35,7 @@ std::string Type(const FieldDescriptor& field, const proto::Rule& rule) {
     case FieldDescriptor::CPPTYPE_INT64:
       return "integer";
     case FieldDescriptor::CPPTYPE_STRING:
-      return absl::StrJoin(rule.choices(), ", ");
+      return rule.choices().empty() ? "text" : absl::StrJoin(rule.choices(), ", ");
     default:
       return "number";
   }
@@ -79,7 +79,7 @@ void Append(const Descriptor& descriptor, const std::string& path, std::string* 
                     unsupported);
   }
   for (const FieldDescriptor* field : inner) {
-    const std::string key = path + field->name();
+    const std::string key = path + field->name() + (field->is_repeated() ? "[]" : "");
     const std::string help = Help(field->options().GetExtension(proto::rule));
     absl::StrAppend(page, "\n## ", key, "\n", help.empty() ? "" : absl::StrCat("\n", help, "\n"));
     Append(*field->message_type(), key + ".", page);

@@ -144,6 +144,9 @@ class Reader {
       return absl::InvalidArgumentError(absl::StrCat(
           key, " is for ", absl::StrJoin(rule.of(), ", "), "; the type here is ", type));
     }
+    if (field.cpp_type() == FieldDescriptor::CPPTYPE_MESSAGE && field.is_repeated()) {
+      return ReadList(value, key, field, message);
+    }
     if (field.cpp_type() == FieldDescriptor::CPPTYPE_MESSAGE) {
       return ReadMessage(value, key, field, message);
     }
@@ -153,7 +156,7 @@ class Reader {
     if (!rule.fallback().empty()) {
       return Set(JsonValue(rule.fallback()), origin, key, field, message);
     }
-    settings_.push_back({key, "", origin});
+    if (!in_list_) settings_.push_back({key, "", origin});
     return absl::OkStatus();
   }
 
@@ -179,6 +182,22 @@ class Reader {
                 message->GetReflection()->MutableMessage(message, &field));
   }
 
+  absl::Status ReadList(const Value* value, const std::string& key, const FieldDescriptor& field,
+                        Message* message) {
+    if (value == nullptr) return absl::OkStatus();
+    if (value->kind_case() != Value::kListValue) return Expected(key, "a list of objects", *value);
+    in_list_ = true;
+    for (int i = 0; i < value->list_value().values_size(); ++i) {
+      const Value& element = value->list_value().values(i);
+      const std::string at = absl::StrCat(key, "[", i, "]");
+      if (element.kind_case() != Value::kStructValue) return Expected(at, "an object", element);
+      RZ_RETURN_IF_ERROR(Read(element.struct_value(), at + ".", "",
+                              message->GetReflection()->AddMessage(message, &field)));
+    }
+    in_list_ = false;
+    return absl::OkStatus();
+  }
+
   absl::Status Set(const Value& value, const std::string& origin, const std::string& key,
                    const FieldDescriptor& field, Message* message) {
     const google::protobuf::Reflection& reflection = *message->GetReflection();
@@ -194,12 +213,14 @@ class Reader {
       reflection.SetBool(message, &field, value.bool_value());
     } else if (field.cpp_type() == FieldDescriptor::CPPTYPE_STRING) {
       const proto::Rule& rule = RuleOfField(field);
-      const std::string choice = Choice(rule, value);
+      const std::string choice =
+          rule.choices().empty() ? value.string_value() : Choice(rule, value);
+      if (choice.empty() && rule.choices().empty()) return Expected(key, "a text", value);
       if (choice.empty()) {
         return Expected(key, absl::StrCat("one of ", absl::StrJoin(rule.choices(), ", ")), value);
       }
       reflection.SetString(message, &field, choice);
-      text = choice;
+      if (!rule.choices().empty()) text = choice;
     } else {
       const double number = value.number_value();
       const bool whole = field.cpp_type() == FieldDescriptor::CPPTYPE_INT64;
@@ -215,6 +236,7 @@ class Reader {
   }
 
   std::vector<Setting> settings_;
+  bool in_list_ = false;
 };
 
 }  // namespace

@@ -5,7 +5,9 @@
 //     error that names it, unless its value asks for what is done anyway
 //   - a number is an integer where it is whole, however it is written (5e8)
 //   - null and "auto" stand for the default or what is worked out
-//   - texts are those of the schema's choices, in any case; a number written like one is taken too
+//   - texts are those of the schema's choices, in any case; a number written like one is taken too;
+//     without choices any text that is not empty
+//   - of the objects in a list, what they leave out and has no default is no setting
 #ifndef RINGZERO_OPTIMIZER_CONFIG_SCHEMA_READER_H_
 #define RINGZERO_OPTIMIZER_CONFIG_SCHEMA_READER_H_
 

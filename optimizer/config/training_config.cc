@@ -125,6 +125,47 @@ absl::StatusOr<LossScaleConfig> LossScaleOf(const proto::Fp16& from) {
                          .minimum = from.min_loss_scale()};
 }
 
+// A group has no number that its optimizer does not have.
+absl::Status CheckGroup(const std::string& key, const proto::ParameterGroup& from,
+                        OptimizerKind kind) {
+  const bool adam = kind == OptimizerKind::kAdamW || kind == OptimizerKind::kAdam;
+  if (!from.has_match()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(key, ".match is needed: a pattern of parameters' names, like \"*.bias\""));
+  }
+  const char* what = from.betas_size() > 0 && !adam && kind != OptimizerKind::kLion ? ".betas is"
+                     : from.has_eps() && !adam && kind != OptimizerKind::kAdagrad   ? ".eps is"
+                                                                                    : nullptr;
+  if (what == nullptr) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat(key, what, " nothing that ", std::string(NameOf(kind)), " has; leave it out"));
+}
+
+absl::Status FillGroups(const proto::Config& from, TrainingConfig* to) {
+  const auto& groups = from.ringzero().parameter_groups();
+  if (groups.empty()) return absl::OkStatus();
+  // The first is of those that no group matches.
+  to->zero.groups.resize(1);
+  for (int i = 0; i < groups.size(); ++i) {
+    const proto::ParameterGroup& group = groups[i];
+    const std::string key = absl::StrCat("ringzero.parameter_groups[", i, "]");
+    RZ_RETURN_IF_ERROR(CheckGroup(key, group, to->zero.optimizer.kind));
+    ParameterGroup own;
+    own.learning_rate = If(group.has_lr(), group.lr());
+    own.lr_scale = group.lr_scale();
+    own.weight_decay = If(group.has_weight_decay(), group.weight_decay());
+    if (group.betas_size() == 2) {
+      own.beta1 = group.betas(0);
+      own.beta2 = group.betas(1);
+    }
+    own.epsilon = If(group.has_eps(), group.eps());
+    to->group_rules.push_back(
+        {.match = group.match(), .group = to->zero.groups.size(), .frozen = group.frozen()});
+    to->zero.groups.push_back(own);
+  }
+  return ValidateGroups(to->zero.optimizer, to->zero.groups);
+}
+
 absl::Status FillZero(const proto::Config& from, ZeroConfig* zero, WorkedOut* worked_out) {
   RZ_ASSIGN_OR_RETURN(zero->dtype, WorkingDType(from));
   RZ_ASSIGN_OR_RETURN(zero->stage, StageOf(from.zero_optimization()));
@@ -201,6 +242,7 @@ absl::StatusOr<TrainingConfig> ParseConfig(std::string_view json, int ranks) {
   worked_out.Set("train_micro_batch_size_per_gpu", absl::StrCat(config.batch.micro), how);
   worked_out.Set("gradient_accumulation_steps", absl::StrCat(config.batch.accumulation), how);
   RZ_RETURN_IF_ERROR(FillZero(message, &config.zero, &worked_out));
+  RZ_RETURN_IF_ERROR(FillGroups(message, &config));
   config.zero.gradient_accumulation_steps = config.batch.accumulation;
   config.steps_per_print = message.steps_per_print();
   config.wall_clock_breakdown = message.wall_clock_breakdown();

@@ -11,6 +11,7 @@
 #include "absl/status/statusor.h"
 #include "optimizer/config/batch_size.h"
 #include "optimizer/config/schema_reader.h"
+#include "optimizer/group_rules.h"
 #include "optimizer/zero_config.h"
 
 namespace rz {
@@ -20,6 +21,9 @@ inline constexpr size_t kMaxConfigBytes = size_t{1} << 20;
 
 struct TrainingConfig {
   ZeroConfig zero;
+
+  // Which parameters are of zero.groups[1] and on.
+  std::vector<GroupRule> group_rules;
   BatchSizes batch;
   int64_t steps_per_print = 0;
   bool wall_clock_breakdown = false;
@@ -30,7 +34,9 @@ struct TrainingConfig {
 };
 
 // What a stage cannot do yet is refused by ValidateConfig, when an optimizer is created.
-//   InvalidArgument  no JSON object; or as ReadObject, SolveBatchSizes, ValidateOptimizer,
+//   InvalidArgument  no JSON object; a parameter group that lacks its match or has what the
+//   optimizer
+//                    has not; or as ReadObject, SolveBatchSizes, ValidateOptimizer,
 //                    ValidateSchedule and ValidateLossScale
 //   Unimplemented    as ReadObject
 absl::StatusOr<TrainingConfig> ParseConfig(std::string_view json, int ranks);

@@ -216,6 +216,58 @@ TEST(ParseConfigTest, NothingIsIgnored) {
   }
 }
 
+TEST(ParseConfigTest, ParameterGroups) {
+  ASSERT_OK_AND_ASSIGN(const TrainingConfig config, Parse(R"("optimizer": {"params": {
+      "weight_decay": 0.1}}, "ringzero": {"parameter_groups": [
+      {"match": "*.bias", "weight_decay": 0, "lr_scale": 0.5},
+      {"match": "layer1.*", "lr": 1e-4, "betas": [0.8, 0.9], "eps": 1e-6},
+      {"match": "?", "frozen": true}]})"));
+  ASSERT_EQ(config.zero.groups.size(), 4u);
+  EXPECT_EQ(config.zero.groups[0].weight_decay, std::nullopt);
+  EXPECT_EQ(config.zero.groups[1].weight_decay, 0);
+  EXPECT_EQ(config.zero.groups[1].lr_scale, 0.5);
+  EXPECT_EQ(config.zero.groups[1].learning_rate, std::nullopt);
+  EXPECT_EQ(config.zero.groups[2].learning_rate, 1e-4);
+  EXPECT_EQ(config.zero.groups[2].beta2, 0.9);
+  EXPECT_EQ(config.zero.groups[2].epsilon, 1e-6);
+  ASSERT_EQ(config.group_rules.size(), 3u);
+  EXPECT_EQ(config.group_rules[1].match, "layer1.*");
+  EXPECT_EQ(config.group_rules[1].group, 2u);
+  EXPECT_FALSE(config.group_rules[1].frozen);
+  EXPECT_TRUE(config.group_rules[2].frozen);
+  EXPECT_OK(ValidateConfig(config.zero));
+  EXPECT_EQ(Line(config, "ringzero.parameter_groups[0].match"), "\"*.bias\" (file)");
+  EXPECT_EQ(Line(config, "ringzero.parameter_groups[0].weight_decay"), "0 (file)");
+  EXPECT_EQ(Line(config, "ringzero.parameter_groups[0].lr"), "none");
+  EXPECT_EQ(Line(config, "ringzero.parameter_groups[2].lr_scale"), "1 (default)");
+  for (const Setting& setting : config.settings) EXPECT_FALSE(setting.value.empty());
+}
+
+TEST(ParseConfigTest, ParameterGroupsThatCannotBe) {
+  const auto parse = [](const std::string& groups, const std::string& optimizer = "AdamW") {
+    return Parse(absl::StrCat("\"optimizer\": {\"type\": \"", optimizer,
+                              "\"}, \"ringzero\": {\"parameter_groups\": ", groups, "}"));
+  };
+  EXPECT_THAT(parse("{}"), StatusIs(kInvalidArgument, HasSubstr("expected a list of objects")));
+  EXPECT_THAT(parse("[3]"),
+              StatusIs(kInvalidArgument, HasSubstr("parameter_groups[0]: expected an object")));
+  EXPECT_THAT(parse(R"([{"match": "a"}, {"lr": 1}])"),
+              StatusIs(kInvalidArgument, HasSubstr("parameter_groups[1].match is needed")));
+  EXPECT_THAT(parse(R"([{"match": ""}])"), StatusIs(kInvalidArgument, HasSubstr("a text")));
+  EXPECT_THAT(parse(R"([{"match": 7}])"), StatusIs(kInvalidArgument, HasSubstr("a text")));
+  EXPECT_THAT(parse(R"([{"match": "a", "weight_deca": 0}])"),
+              StatusIs(kInvalidArgument,
+                       HasSubstr("did you mean ringzero.parameter_groups[0].weight_decay")));
+  EXPECT_THAT(parse(R"([{"match": "a", "weight_decay": -1}])"),
+              StatusIs(kInvalidArgument, HasSubstr("group 1: weight_decay is -1")));
+  EXPECT_THAT(parse(R"([{"match": "a", "betas": [0.1, 0.2]}])", "SGD"),
+              StatusIs(kInvalidArgument, HasSubstr("[0].betas is nothing that SGD has")));
+  EXPECT_THAT(parse(R"([{"match": "a", "eps": 1}])", "Lion"),
+              StatusIs(kInvalidArgument, HasSubstr("[0].eps is nothing that Lion has")));
+  ASSERT_OK_AND_ASSIGN(const TrainingConfig none, parse("[]"));
+  EXPECT_TRUE(none.zero.groups.empty());
+}
+
 TEST(ParseConfigTest, WhatIsNoObjectSaysSo) {
   for (const std::string& json :
        {std::string(), std::string("["), std::string("[1]"), std::string("{\"a\" 1}"),

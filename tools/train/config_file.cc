@@ -120,6 +120,7 @@ absl::Status ApplyConfig(std::string_view json, const FlagSet& flags, int ranks,
     }
     config->global_batch = file.batch.train;
   }
+  config->group_rules = std::move(file.group_rules);
   config->steps_per_print = file.steps_per_print;
   config->step_breakdown = file.wall_clock_breakdown;
   ShowFlags(flags, *config, &file.settings);

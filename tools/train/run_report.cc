@@ -55,6 +55,10 @@ void ToProto(const MemoryReport& memory, proto::MemoryReport* to) {
   to->set_dtype(std::string(NameOf(memory.shape.dtype)));
   to->set_parameter_elements(static_cast<double>(memory.shape.parameter_elements));
   to->set_padding_elements(static_cast<double>(memory.shape.padding_elements));
+  to->set_frozen_elements(static_cast<double>(memory.shape.frozen_elements));
+  to->set_frozen_padding_elements(static_cast<double>(memory.shape.frozen_padding_elements));
+  to->set_gradient_dtype(
+      std::string(NameOf(memory.shape.gradient_dtype.value_or(memory.shape.dtype))));
   for (size_t i = 0; memory.measured && i < kStateFields.size(); ++i) {
     (to->*kStateFields[i].set)(static_cast<double>((*memory.measured)[i]));
   }
@@ -122,6 +126,14 @@ absl::StatusOr<MemoryReport> FromProto(const proto::MemoryReport& from) {
   RZ_ASSIGN_OR_RETURN(
       memory.shape.padding_elements,
       Whole("memory.padding_elements", from.has_padding_elements(), from.padding_elements()));
+  if (from.has_frozen_elements()) {
+    RZ_ASSIGN_OR_RETURN(memory.shape.frozen_elements,
+                        Whole("memory.frozen_elements", true, from.frozen_elements()));
+    RZ_ASSIGN_OR_RETURN(memory.shape.frozen_padding_elements,
+                        Whole("memory.frozen_padding_elements", from.has_frozen_padding_elements(),
+                              from.frozen_padding_elements()));
+  }
+  if (from.has_gradient_dtype()) memory.shape.gradient_dtype = ParseDType(from.gradient_dtype());
   memory.measured.emplace();
   for (size_t i = 0; i < kStateFields.size(); ++i) {
     const StateField& field = kStateFields[i];

@@ -85,6 +85,16 @@ TEST(RunReportTest, Reference_ReadsBackTheMemory) {
   EXPECT_EQ(run.memory.shape.padding_elements, 22);
 }
 
+TEST(RunReportTest, Reference_ReadsBackWhatIsFrozenAndTheGradientsDType) {
+  RunReport report = SomeReport();
+  report.memory.shape.frozen_elements = 100;
+  report.memory.shape.frozen_padding_elements = 28;
+  report.memory.shape.gradient_dtype = DType::kFloat32;
+  ASSERT_OK_AND_ASSIGN(const ReferenceRun run, ParseReference(ToJson(report)));
+  EXPECT_EQ(RenderMemoryTable({run.memory}), RenderMemoryTable({report.memory}));
+  EXPECT_EQ(run.memory.shape.frozen_padding_elements, 28);
+}
+
 TEST(RunReportTest, WhatIsNoReport_SaysWhy) {
   const std::string json = ToJson(SomeReport());
   const auto with = [&](const char* from, const char* to) {

@@ -41,10 +41,11 @@ std::string TrainConfig::AgreementText() const {
       "dataset ", dataset, " model ", model.ToString(), " stage ", std::string(NameOf(stage)),
       " dtype ", std::string(NameOf(dtype)), " numeric ", std::string(NameOf(numeric_mode)),
       " optimizer ", Fingerprint(optimizer), " schedule ", Fingerprint(schedule), " clip ", clip,
-      " loss-scale ", Fingerprint(loss_scale), " config ", Fingerprint(zero), " global-batch ",
-      global_batch, " steps ", steps, " epochs ", epochs, " seed ", seed, " algo ", algorithms,
-      " transport ", transport, " compare ", compare, " sample ", sample_length, " temperature ",
-      temperature, " breakdown ", step_breakdown, " trace ", !trace_path.empty());
+      " loss-scale ", Fingerprint(loss_scale), " config ", Fingerprint(zero), " groups ",
+      Fingerprint(group_rules), " global-batch ", global_batch, " steps ", steps, " epochs ",
+      epochs, " seed ", seed, " algo ", algorithms, " transport ", transport, " compare ", compare,
+      " sample ", sample_length, " temperature ", temperature, " breakdown ", step_breakdown,
+      " trace ", !trace_path.empty());
 }
 
 uint64_t TrainConfig::AgreementHash(const std::string& of_dataset) const {

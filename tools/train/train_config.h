@@ -10,6 +10,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "optimizer/config/schema_reader.h"
+#include "optimizer/group_rules.h"
 #include "optimizer/zero_config.h"
 #include "runtime/base/dtype.h"
 #include "tools/flag_set.h"
@@ -22,6 +23,9 @@ namespace rz {
 struct TrainConfig {
   // What --config says of things that have no flag; without it the defaults.
   ZeroConfig zero;
+
+  // Which parameters are of zero's groups.
+  std::vector<GroupRule> group_rules;
 
   // Every key of --config, with its value and where that came from; empty without it.
   std::vector<Setting> settings;

@@ -19,6 +19,7 @@
 #include "absl/strings/str_format.h"
 #include "collectives/chunk_layout.h"
 #include "collectives/kernels/convert.h"
+#include "optimizer/group_rules.h"
 #include "optimizer/layout/limits.h"
 #include "runtime/base/crc32c.h"
 #include "runtime/base/status_macros.h"
@@ -64,13 +65,14 @@ ZeroConfig StepConfig(const TrainConfig& config, const Model& model, int world, 
   return zero;
 }
 
-std::vector<ParamSpec> Specs(const Model& model) {
+absl::StatusOr<std::vector<ParamSpec>> Specs(const Model& model, const TrainConfig& config) {
   std::vector<ParamSpec> specs;
   for (const ModelParameter& parameter : model.parameters()) {
     specs.push_back({.name = parameter.name,
                      .shape = parameter.shape,
                      .unit = static_cast<int>(parameter.unit)});
   }
+  RZ_RETURN_IF_ERROR(AssignGroups(config.group_rules, &specs));
   return specs;
 }
 
@@ -95,8 +97,9 @@ absl::StatusOr<std::unique_ptr<Trainer>> Trainer::Create(const TrainConfig& conf
   const int64_t max_batch = std::max(share, (kMinTestBatch + labels - 1) / labels);
   RZ_ASSIGN_OR_RETURN(trainer->model_, CreateModel(config.model, *dataset->train, max_batch));
   const Model& model = *trainer->model_;
+  RZ_ASSIGN_OR_RETURN(std::vector<ParamSpec> specs, Specs(model, config));
   RZ_ASSIGN_OR_RETURN(trainer->optimizer_,
-                      ZeroOptimizer::Create(communicator, Specs(model),
+                      ZeroOptimizer::Create(communicator, std::move(specs),
                                             StepConfig(config, model, communicator->world_size(),
                                                        trainer->total_steps(), clock)));
   trainer->inputs_.resize(static_cast<size_t>(max_batch * dataset->train->input_size()));
@@ -146,12 +149,14 @@ absl::Status Trainer::Load(size_t unit, Pass pass, absl::Span<float> parameters)
   return absl::OkStatus();
 }
 
-// The last first, as they lie in the buckets.
+// The last first, as they lie in the buckets; what is frozen has none.
 absl::Status Trainer::Take(size_t unit, absl::Span<const float> gradients) {
   const ParamUnit& range = optimizer_->layout().unit(unit);
   for (size_t index = range.first + range.count; index-- > range.first;) {
     const size_t count = ElementCount(index);
-    RZ_RETURN_IF_ERROR(optimizer_->AddGradient(index, gradients.last(count)));
+    if (!optimizer_->layout().spec(index).frozen) {
+      RZ_RETURN_IF_ERROR(optimizer_->AddGradient(index, gradients.last(count)));
+    }
     gradients.remove_suffix(count);
   }
   return absl::OkStatus();

@@ -59,6 +59,25 @@ std::string DescribeData(const Dataset& dataset) {
       dataset.test->count(), dataset.train->label_count());
 }
 
+// "group *.bias: 4 parameters, 494 elements; lr 0.001 * 0.5, weight decay 0".
+std::string DescribeGroup(const TrainConfig& config, const ZeroOptimizer& optimizer, size_t group) {
+  int64_t parameters = 0, elements = 0;
+  for (size_t i = 0; i < optimizer.layout().size(); ++i) {
+    if (optimizer.layout().spec(i).group != group) continue;
+    ++parameters;
+    elements += optimizer.layout().range(i).count;
+  }
+  const std::string start =
+      absl::StrCat(group == 0 ? "all others" : "group " + config.group_rules[group - 1].match, ": ",
+                   parameters, " parameters, ", elements, " elements");
+  if (group > 0 && config.group_rules[group - 1].frozen) return start + "; frozen";
+  const ParameterGroup& own = optimizer.config().groups[group];
+  const OptimizerConfig numbers = OptimizerOf(optimizer.config().optimizer, own);
+  return absl::StrFormat("%s; lr %g%s, weight decay %g", start, numbers.learning_rate,
+                         own.lr_scale == 1 ? "" : absl::StrFormat(" * %g", own.lr_scale),
+                         numbers.weight_decay);
+}
+
 }  // namespace
 
 std::string DescribeEvaluation(const Evaluation& evaluation, const Dataset& dataset) {
@@ -227,6 +246,10 @@ void TrainingRun::PrintHeader() {
           : absl::StrCat(" by ", std::string(NameOf(config_.schedule.kind))),
       config_.optimizer.weight_decay, config_.clip, config_.global_batch, config_.seed, last_step_,
       trainer_->steps_per_epoch()));
+  for (size_t group = 0; group < trainer_->optimizer().config().groups.size(); ++group) {
+    const std::string line = DescribeGroup(config_, trainer_->optimizer(), group);
+    if (!config_.group_rules.empty()) progress_->Line(line);
+  }
   progress_->Line(absl::StrFormat("transport %s; %s; %s kernels", report_.transport,
                                   report_.algorithms, std::string(NameOf(ActiveSimdLevel()))));
 }
