@@ -1,0 +1,146 @@
+"""ringzero: collective communication and sharding, from Python.
+
+    import numpy as np
+    import ringzero as rz
+
+    rz.init()
+    total = rz.all_reduce(np.ones(4, np.float32))
+
+under `rz_run -n 4 -- python3 program.py`. docs/python.md is the introduction. The functions below
+are those of the communicator that init() made; Communicator has them all, with their documentation.
+ringzero.torch has ZeRO for PyTorch.
+"""
+
+import atexit
+import functools
+import sys
+from typing import Any, Callable, List, Optional, cast
+
+from . import errors
+from ._library import library as _library_of
+from .collectives import Collectives
+from .communicator import Communicator, Group, PremulSum
+from .dtypes import DType, Op
+from .errors import (
+    AbortedError, AlreadyExistsError, Error, FailedPreconditionError, ForkedError, InternalError,
+    InvalidArgumentError, InvalidHandleError, LibraryError, OutOfMemoryError, OutOfRangeError,
+    PermissionDeniedError, TimeoutError, UnavailableError, UnsupportedError, WrongThreadError)
+from .job import Job, Server
+from .request import Request
+
+__version__ = "0.1.0"
+
+_world: Optional[Communicator] = None
+
+
+def init(rendezvous: Optional[str] = None, job: Optional[str] = None,
+         world_size: Optional[int] = None, rank: Optional[int] = None,
+         token_file: Optional[str] = None, connect_timeout: float = 0, join_timeout: float = 0,
+         transport: Optional[str] = None, **options: Any) -> Communicator:
+    """Joins the job that the environment or the arguments name (see Job), and returns its world.
+
+    Without any it is a world of one. The world is closed when the program ends, or by `with`, or by
+    finalize(). Where a program ends through an exception, the other ranks are told.
+
+    Args:
+      options: of the Communicator: timeout, numeric_mode, algorithms, flight_dir, shared_memory.
+
+    Raises:
+      FailedPreconditionError: there is a world already.
+      otherwise: as Job and Communicator.
+    """
+    global _world  # pylint: disable=global-statement
+    if _world is not None and _world.handle:
+        raise FailedPreconditionError(
+            "ringzero.init() was called before; use ringzero.world(), or finalize() first")
+    joined = Job(rendezvous, job, world_size, rank, token_file, connect_timeout, join_timeout,
+                 transport)
+    try:
+        _world = Communicator(joined, **options)
+    except BaseException:
+        joined.close()
+        raise
+    _world.own(joined)
+    return _world
+
+
+def world() -> Communicator:
+    """The communicator of all ranks, which init() made.
+
+    Raises:
+      FailedPreconditionError: there is none.
+    """
+    if _world is None or not _world.handle:
+        raise FailedPreconditionError("there is no communicator; call ringzero.init() first")
+    return _world
+
+
+def is_initialized() -> bool:
+    """Whether init() has been called, and finalize() has not."""
+    return _world is not None and bool(_world.handle)
+
+
+def finalize() -> None:
+    """Closes the world and ends its job; raises as Communicator.close. Without one: nothing."""
+    if _world is not None:
+        _world.close()
+
+
+def rank() -> int:
+    """This process's rank in the world."""
+    return world().rank
+
+
+def size() -> int:
+    """How many ranks the world has."""
+    return world().size
+
+
+def features() -> List[str]:
+    """What the library can do, in words."""
+    return _library_of().rz_features().decode().split()
+
+
+def version() -> str:
+    """The library's version."""
+    return _library_of().rz_version_string().decode()
+
+
+def _of_world(method: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(method)
+    def call(*arguments: Any, **options: Any) -> Any:
+        return getattr(world(), method.__name__)(*arguments, **options)
+    return cast(Callable[..., Any], call)
+
+
+all_reduce = _of_world(Collectives.all_reduce)
+reduce = _of_world(Collectives.reduce)
+broadcast = _of_world(Collectives.broadcast)
+reduce_scatter = _of_world(Collectives.reduce_scatter)
+all_gather = _of_world(Collectives.all_gather)
+gather = _of_world(Collectives.gather)
+scatter = _of_world(Collectives.scatter)
+all_to_all = _of_world(Collectives.all_to_all)
+send = _of_world(Collectives.send)
+recv = _of_world(Collectives.recv)
+barrier = _of_world(Collectives.barrier)
+group = _of_world(Communicator.group)
+split = _of_world(Communicator.split)
+empty = _of_world(Communicator.empty)
+premul_sum = _of_world(Communicator.premul_sum)
+metrics = _of_world(Communicator.metrics)
+
+
+@atexit.register
+def _close_at_exit() -> None:
+    if not is_initialized():
+        return
+    # Set by the interpreter where an exception ended the program; in a shell it goes on after one.
+    error = None if hasattr(sys, "ps1") else getattr(sys, "last_value", None)
+    joined = world().job
+    if error is not None and joined is not None:
+        try:
+            joined.fail(f"{type(error).__name__}: {error}")
+        except Error:
+            pass
+    world().close_at_exit()

@@ -1,0 +1,195 @@
+"""What goes wrong, and the exception for it."""
+
+import os
+import signal
+import sys
+import threading
+import unittest
+
+import numpy as np
+
+import ringzero as rz
+
+_jobs = 0
+
+
+def next_job():
+    """A job of its own for a test that breaks one."""
+    global _jobs  # pylint: disable=global-statement
+    _jobs += 1
+    return rz.init(job=f"test-{_jobs}", timeout=60)
+
+
+class ArgumentTest(unittest.TestCase):
+    """Before any traffic; the communicator stays usable."""
+
+    def setUp(self):
+        self.comm = next_job()
+
+    def tearDown(self):
+        self.assertIsNone(self.comm.error())
+        self.comm.all_reduce(np.ones(3))
+        self.comm.close()
+
+    def test_not_contiguous(self):
+        for values in (np.zeros((4, 4))[:, ::2], np.zeros((4, 3)).T, np.zeros(9)[::-1]):
+            with self.assertRaisesRegex(rz.InvalidArgumentError, "contiguous"):
+                rz.all_reduce(values)
+        rz.all_reduce(np.zeros((4, 1, 4))[1:3, :, :])
+
+    def test_read_only(self):
+        values = np.zeros(4)
+        values.flags.writeable = False
+        for wrong in (values, b"abc", memoryview(b"abc")):
+            with self.assertRaisesRegex(rz.InvalidArgumentError, "read-only"):
+                rz.all_reduce(wrong)
+        with self.assertRaisesRegex(ValueError, "read-only"):
+            rz.all_gather(values, memoryview(b"abc"))
+
+    def test_types(self):
+        for wrong in (np.zeros(3, bool), np.zeros(3, np.int16), np.zeros(3, complex),
+                      np.array(["a"]), np.array([None])):
+            with self.assertRaisesRegex(rz.InvalidArgumentError, "of type .* expected one of"):
+                rz.all_reduce(wrong)
+        with self.assertRaisesRegex(rz.InvalidArgumentError, "byte order"):
+            rz.all_reduce(np.zeros(3, ">f4"))
+        for wrong in ([1, 2], 3, None, "text"):
+            with self.assertRaisesRegex(TypeError, "numpy.asarray"):
+                rz.all_reduce(wrong)
+
+    def test_shapes(self):
+        with self.assertRaisesRegex(rz.InvalidArgumentError, "out has 4 elements; expected 3"):
+            rz.all_reduce(np.zeros(3), np.zeros(4))
+        with self.assertRaisesRegex(rz.InvalidArgumentError, "float64 and out of float32"):
+            rz.all_reduce(np.zeros(3), np.zeros(3, np.float32))
+        with self.assertRaisesRegex(rz.InvalidArgumentError, "out has 1 elements"):
+            rz.all_gather(np.zeros(3), np.zeros(1))
+        if rz.size() > 1:
+            with self.assertRaisesRegex(rz.InvalidArgumentError, "equal blocks"):
+                rz.reduce_scatter(np.zeros(rz.size() + 1))
+        with self.assertRaisesRegex(rz.InvalidArgumentError, "one for each"):
+            rz.all_gather(np.zeros(3), counts=[3] * (rz.size() + 1))
+        with self.assertRaisesRegex(rz.InvalidArgumentError, "add up"):
+            rz.reduce_scatter(np.zeros(3), counts=[4] * rz.size())
+        with self.assertRaisesRegex(rz.InvalidArgumentError, "negative"):
+            rz.all_gather(np.zeros(3), counts=[-1] * rz.size())
+        with self.assertRaisesRegex(rz.InvalidArgumentError, "both or none"):
+            rz.all_to_all(np.zeros(rz.size()), send_counts=[1] * rz.size())
+
+    def test_the_library_s_own_words(self):
+        with self.assertRaisesRegex(rz.InvalidArgumentError, "rz_broadcast.*root.*99"):
+            rz.broadcast(np.zeros(3), 99)
+        values = np.zeros(10)
+        with self.assertRaisesRegex(rz.InvalidArgumentError, "overlap"):
+            rz.all_reduce(values[:6], values[2:8])
+        with self.assertRaisesRegex(rz.InvalidArgumentError, "no reduction 'xor'"):
+            rz.all_reduce(np.zeros(3), op="xor")
+        with self.assertRaises(rz.InvalidArgumentError):
+            rz.all_reduce(np.zeros(3), op=77)
+        with self.assertRaises(rz.InvalidArgumentError):
+            rz.all_reduce(np.zeros(3, int), op="mean")
+
+    def test_init_twice(self):
+        with self.assertRaisesRegex(rz.FailedPreconditionError, "called before"):
+            rz.init()
+
+    def test_an_array_of_empty_keeps_the_communicator(self):
+        values = rz.empty(3)
+        with self.assertRaisesRegex(rz.FailedPreconditionError, "buffer"):
+            rz.world().close()
+        del values
+
+    def test_exceptions_are_those_of_python_too(self):
+        self.assertTrue(issubclass(rz.TimeoutError, TimeoutError))
+        self.assertTrue(issubclass(rz.UnavailableError, ConnectionError))
+        for kind in (rz.InvalidArgumentError, rz.InternalError, rz.OutOfMemoryError):
+            self.assertTrue(issubclass(kind, rz.Error))
+
+
+class ClosedTest(unittest.TestCase):
+    """Use after close."""
+
+    def test_communicator(self):
+        with next_job() as comm:
+            self.assertIs(comm, rz.world())
+        with self.assertRaises(rz.InvalidHandleError):
+            comm.all_reduce(np.zeros(3))
+        with self.assertRaisesRegex(rz.FailedPreconditionError, "init"):
+            rz.all_reduce(np.zeros(3))
+        comm.close()
+        rz.finalize()
+
+    def test_forked_child(self):
+        with next_job() as comm:
+            child = os.fork()
+            if child == 0:
+                try:
+                    comm.barrier()
+                except rz.ForkedError:
+                    os._exit(7)
+                os._exit(1)
+            self.assertEqual(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), 7)
+            comm.barrier()
+
+
+class FailureTest(unittest.TestCase):
+    """Failures that all ranks see; each breaks a job of two ranks or more."""
+
+    def setUp(self):
+        self.comm = next_job()
+        if self.comm.size == 1:
+            self.comm.close()
+            self.skipTest("with more ranks")
+        self.comm.barrier()
+
+    def tearDown(self):
+        self.comm.close()
+
+    def test_different_calls(self):
+        # Any two ranks that differ are named; who is told by another finds a rank that failed.
+        with self.assertRaisesRegex(rz.Error, "all_reduce of . .*all_reduce of . ") as seen:
+            rz.all_reduce(np.zeros(3 + (rz.rank() == 1)))
+        kinds = (rz.FailedPreconditionError, rz.UnavailableError)
+        self.assertIsInstance(seen.exception, kinds)
+        self.assertIsInstance(self.comm.error(), kinds)
+        with self.assertRaises(rz.Error) as again:
+            rz.barrier()
+        self.assertEqual(type(again.exception), type(seen.exception))
+
+    def test_receive_of_another_count(self):
+        if rz.rank() == 0:
+            rz.send(np.zeros(3), 1, async_op=True)
+        # With more ranks one may be told first that another has left.
+        with self.assertRaisesRegex(rz.Error, "receive 0 of 4" if rz.size() == 2 else ""):
+            if rz.rank() == 1:
+                rz.recv(np.zeros(4), 0)
+            rz.barrier()
+
+    def test_abort(self):
+        if rz.rank() == 0:
+            self.comm.abort("no more")
+        kind = rz.AbortedError if rz.rank() == 0 else rz.UnavailableError
+        with self.assertRaisesRegex(kind, "no more"):
+            rz.barrier()
+
+    def test_timeout(self):
+        with self.assertRaises(rz.Error):
+            if rz.rank() == 0:
+                rz.recv(np.zeros(1), 1, async_op=True).wait(0.1)
+            else:
+                rz.barrier()
+
+    def test_an_interrupt_ends_a_wait_and_others_are_told(self):
+        if rz.rank() == 0:
+            threading.Timer(0.5, os.kill, (os.getpid(), signal.SIGINT)).start()
+            with self.assertRaises(KeyboardInterrupt):
+                rz.recv(np.zeros(1), 1)
+            self.assertIsInstance(self.comm.error(), rz.AbortedError)
+        else:
+            with self.assertRaisesRegex(rz.UnavailableError, "Ctrl-C"):
+                rz.barrier()
+
+
+if __name__ == "__main__":
+    program = unittest.main(exit=False, failfast=True)
+    sys.exit(not program.result.wasSuccessful())

@@ -1,0 +1,77 @@
+"""How programs end: quietly, or with an exception that the other ranks are told of; and torchrun."""
+
+import os
+import socket
+import subprocess
+import sys
+import unittest
+
+# Each is a whole program; `end` is what it does last.
+_PROGRAM = """
+import array, os, sys
+import ringzero as rz
+{begin}
+values = rz.all_reduce(array.array("d", [1.0]))
+assert values[0] == rz.size(), values
+{end}
+"""
+
+_PLAIN = "rz.init()"
+_WITHIN = "with rz.init():\n  if rz.rank() == 0: raise ValueError('no such file')\n  rz.barrier()"
+_ONE_FAILS = "if rz.rank() == 0: raise ValueError('no such file')\nrz.barrier()"
+
+
+def run(begin, end, environments):
+    """The exit status and the error output of one process for each environment."""
+    ranks = [subprocess.Popen([sys.executable, "-c", _PROGRAM.format(begin=begin, end=end)],
+                              env={**os.environ, **environment}, stderr=subprocess.PIPE, text=True)
+             for environment in environments]
+    outcomes = []
+    for rank in ranks:
+        _, text = rank.communicate(timeout=120)
+        outcomes.append((rank.returncode, text))
+    return outcomes
+
+
+def two_ranks():
+    """The environments of two ranks of a job that torchrun starts."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    clean = {name: "" for name in os.environ if name.startswith("RZ_") and name != "RZ_LIBRARY"}
+    return [{**clean, "RANK": str(rank), "WORLD_SIZE": "2", "LOCAL_RANK": str(rank),
+             "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)} for rank in range(2)]
+
+
+class ExitTest(unittest.TestCase):
+    """Two processes in torchrun's environment, without torch."""
+
+    def test_in_torchrun_s_environment(self):
+        for begin in (_PLAIN, "comm = rz.init(); shared = rz.split(0)"):
+            for code, text in run(begin, "", two_ranks()):
+                self.assertEqual((code, text), (0, ""))
+
+    def test_the_others_are_told_of_an_exception(self):
+        for begin, end in ((_PLAIN, _ONE_FAILS), (_WITHIN, "")):
+            (code, text), (other_code, other_text) = run(begin, end, two_ranks())
+            self.assertEqual((code, other_code), (1, 1))
+            self.assertRegex(text, "ValueError: no such file\n$")
+            self.assertRegex(other_text, "UnavailableError: .*rank 0.*ValueError: no such file")
+
+    def test_alone(self):
+        for environment in two_ranks()[:1]:
+            environment.update(WORLD_SIZE="1")
+            self.assertEqual(run(_PLAIN, "rz.finalize()", [environment]), [(0, "")])
+
+    def test_torchrun_over_hosts_says_what_to_do(self):
+        environment = {**two_ranks()[0], "MASTER_ADDR": "node7"}
+        (code, text), = run(_PLAIN, "", [environment])
+        self.assertEqual(code, 1)
+        self.assertRegex(text, "MASTER_ADDR is node7: .*RZ_RENDEZVOUS")
+        (code, text), = run(_PLAIN, "", [{**environment, "RANK": "first"}])
+        self.assertRegex(text, "no number: RANK='first'")
+
+
+if __name__ == "__main__":
+    if os.environ.get("RZ_RANK", "0") == "0":
+        unittest.main()
