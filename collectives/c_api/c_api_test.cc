@@ -254,6 +254,22 @@ TEST(PremulTest, MultipliesBeforeItSums) {
   });
 }
 
+TEST(PremulTest, FactorsOfIntegersMayBeNegative) {
+  RunComms(1, [](int, rz_comm_t* comm) {
+    const int8_t small_factor = -2;
+    const int32_t factor = -3;
+    rz_op_t small_op = 0, op = 0;
+    OK(rz_op_create_premul_sum(&small_op, &small_factor, RZ_INT8, comm));
+    OK(rz_op_create_premul_sum(&op, &factor, RZ_INT32, comm));
+    int8_t small = 5;
+    int32_t value = 1 << 20;
+    OK(rz_all_reduce(&small, &small, 1, RZ_INT8, small_op, comm, nullptr));
+    OK(rz_all_reduce(&value, &value, 1, RZ_INT32, op, comm, nullptr));
+    EXPECT_EQ(small, -10);
+    EXPECT_EQ(value, -3 * (1 << 20));
+  });
+}
+
 TEST(PremulTest, ThereAreSixtyFourAtATime) {
   RunComms(1, [](int, rz_comm_t* comm) {
     const int32_t factor = 3;

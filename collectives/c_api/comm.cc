@@ -127,7 +127,7 @@ absl::Status Destroy(rz_comm_t* comm) {
 // What a communicator, or its job, has failed of, as far as calls have seen: while another thread
 // is within one, that is for it to say.
 absl::Status FailureOf(const CommHandle& comm) {
-  const absl::Status failure = comm.session->failure();
+  absl::Status failure = comm.session->failure();
   if (!failure.ok()) return failure;
   const auto use = comm.session->Enter();
   return use.ok() ? comm.communicator->status() : absl::OkStatus();

@@ -36,8 +36,6 @@ PremulFactor ReadFactor(const void* scalar, DType dtype) {
       factor.floating = Read<float>(scalar);
       break;
     case DType::kInt32:
-      factor.integer = Read<int32_t>(scalar);
-      break;
     case DType::kUint32:
       factor.integer = Read<uint32_t>(scalar);
       break;
@@ -46,8 +44,6 @@ PremulFactor ReadFactor(const void* scalar, DType dtype) {
       factor.integer = Read<int64_t>(scalar);
       break;
     case DType::kInt8:
-      factor.integer = Read<int8_t>(scalar);
-      break;
     case DType::kUint8:
       factor.integer = Read<uint8_t>(scalar);
       break;

@@ -61,6 +61,7 @@ TEST(HandleTableTest, OfManyThreadsThatCloseAHandleOneGetsTheObject) {
     void* const handle = Table::Get().Insert(&object).value();
     std::atomic<int> closed{0};
     std::vector<std::thread> threads;
+    threads.reserve(4);
     for (int t = 0; t < 4; ++t) {
       threads.emplace_back([&] {
         for (int i = 0; i < 50; ++i) {
@@ -79,6 +80,7 @@ TEST(HandleTableTest, OfManyThreadsThatCloseAHandleOneGetsTheObject) {
 TEST(HandleTableTest, ManyObjectsAtOnceKeepApart) {
   std::vector<int> objects(2000);
   std::vector<void*> handles;
+  handles.reserve(objects.size());
   for (int& object : objects) handles.push_back(Table::Get().Insert(&object).value());
   for (size_t i = 0; i < objects.size(); ++i) {
     EXPECT_EQ(Table::Get().Close(*Table::Get().Find(handles[i])), &objects[i]);

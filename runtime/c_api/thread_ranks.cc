@@ -28,6 +28,7 @@ void RunRanks(int world, const std::function<void(int rank, rz_job_t* job)>& bod
   char address[300];
   ASSERT_EQ(rz_server_address(server, address, sizeof address), RZ_OK) << rz_last_error();
   std::vector<std::thread> ranks;
+  ranks.reserve(static_cast<size_t>(world));
   for (int rank = 0; rank < world; ++rank) {
     ranks.emplace_back(RunRank, address, rank, world, std::cref(body));
   }

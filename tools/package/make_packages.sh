@@ -49,4 +49,4 @@ sed -i "s,/\.\./\.\.$,/../../..,; s,^libdir=.*,libdir=\${prefix}/lib/$triplet," 
 sed -i "s,/\.\./\.\./\.\.\" ABSOLUTE,/../../../..\" ABSOLUTE,; s,/lib/libringzero,/lib/$triplet/libringzero," \
   "$work/deb/usr/lib/$triplet/cmake/ringzero/ringzeroConfig.cmake"
 find "$work/deb" -exec touch -h -d @0 {} +
-dpkg-deb --root-owner-group --build "$work/deb" "$deb" > /dev/null
+dpkg-deb -Zgzip --root-owner-group --build "$work/deb" "$deb" > /dev/null
