@@ -219,9 +219,10 @@ class Communicator {
   // Memory for buffers of this communicator's calls: at least `bytes`, aligned to 4096, zero. Where
   // ranks share memory those of one host reach it, and calls whose buffers all are such copy
   // nothing in between; where they do not, or the host has not enough of it (said once in the log),
-  // it is private. Not collective.
+  // it is private. Not collective. Counted in the ledger, which outlives it.
   //   ResourceExhausted  there is no memory
-  absl::StatusOr<CommunicatorBuffer> AllocateBuffer(size_t bytes);
+  absl::StatusOr<CommunicatorBuffer> AllocateBuffer(size_t bytes, MemoryTag tag = MemoryTag::kOther,
+                                                    MemoryLedger* ledger = MemoryLedger::Default());
 
   // Splits the ranks into new communicators over the same transport: one for each colour >= 0, its
   // ranks in the order of (key, rank here), options as here. A collective call. One split a
@@ -343,6 +344,7 @@ class CommunicatorBuffer {
 
   std::byte* data() const { return bytes_.data(); }
   size_t size() const { return bytes_.size(); }
+  absl::Span<std::byte> bytes() const { return bytes_; }
   // Other ranks reach it.
   bool is_shared() const { return owner_ != nullptr; }
 
@@ -351,6 +353,7 @@ class CommunicatorBuffer {
 
   absl::Span<std::byte> bytes_;
   Communicator::Impl* owner_ = nullptr;  // of what is shared
+  LedgerEntry entry_;                    // likewise
   Buffer private_;
 };
 

@@ -240,13 +240,15 @@ absl::Status Communicator::ShareMemory() {
   return share.Finish().status();
 }
 
-absl::StatusOr<CommunicatorBuffer> Communicator::AllocateBuffer(size_t bytes) {
+absl::StatusOr<CommunicatorBuffer> Communicator::AllocateBuffer(size_t bytes, MemoryTag tag,
+                                                                MemoryLedger* ledger) {
   CommunicatorBuffer buffer;
   if (SharedRegions* const regions = impl_->regions(); regions != nullptr && bytes > 0) {
     const absl::StatusOr<absl::Span<std::byte>> region = regions->Allocate(bytes);
     if (region.ok()) {
       buffer.bytes_ = *region;
       buffer.owner_ = impl_.get();
+      buffer.entry_ = LedgerEntry(tag, bytes, ledger);
       return buffer;
     }
     static std::once_flag once;
@@ -255,7 +257,7 @@ absl::StatusOr<CommunicatorBuffer> Communicator::AllocateBuffer(size_t bytes) {
           absl::string_view(region.status().message()));
     });
   }
-  RZ_ASSIGN_OR_RETURN(buffer.private_, Buffer::Allocate(bytes, MemoryTag::kOther));
+  RZ_ASSIGN_OR_RETURN(buffer.private_, Buffer::Allocate(bytes, tag, ledger));
   buffer.bytes_ = buffer.private_.bytes();
   return buffer;
 }
@@ -263,11 +265,13 @@ absl::StatusOr<CommunicatorBuffer> Communicator::AllocateBuffer(size_t bytes) {
 CommunicatorBuffer::CommunicatorBuffer(CommunicatorBuffer&& other) noexcept
     : bytes_(std::exchange(other.bytes_, {})),
       owner_(std::exchange(other.owner_, nullptr)),
+      entry_(std::move(other.entry_)),
       private_(std::move(other.private_)) {}
 
 CommunicatorBuffer& CommunicatorBuffer::operator=(CommunicatorBuffer&& other) noexcept {
   std::swap(bytes_, other.bytes_);
   std::swap(owner_, other.owner_);
+  std::swap(entry_, other.entry_);
   std::swap(private_, other.private_);
   return *this;
 }

@@ -8,17 +8,19 @@
 
 namespace rz {
 
-BucketBuffers::BucketBuffers(const FlatLayout* layout, const Partition* partition,
-                             const ZeroConfig* config, const ModelState* state)
-    : layout_(layout),
+BucketBuffers::BucketBuffers(Communicator* communicator, const FlatLayout* layout,
+                             const Partition* partition, const ZeroConfig* config,
+                             const ModelState* state)
+    : communicator_(communicator),
+      layout_(layout),
       partition_(partition),
       config_(config),
       state_(state),
       pooled_(!HoldsWholeGradients(config->stage)),
       of_bucket_(pooled_ ? static_cast<size_t>(partition->bucket_count()) : 0, kNone) {}
 
-absl::StatusOr<Buffer> BucketBuffers::AllocateOne() const {
-  return Buffer::Allocate(
+absl::StatusOr<CommunicatorBuffer> BucketBuffers::AllocateOne() const {
+  return communicator_->AllocateBuffer(
       static_cast<size_t>(partition_->largest_bucket()) * SizeOf(GradientDType(*config_)),
       MemoryTag::kBucket, config_->ledger);
 }
@@ -45,7 +47,7 @@ absl::Status BucketBuffers::Allocate() {
 }
 
 absl::Status BucketBuffers::Grow() {
-  RZ_ASSIGN_OR_RETURN(Buffer buffer, AllocateOne());
+  RZ_ASSIGN_OR_RETURN(CommunicatorBuffer buffer, AllocateOne());
   free_.push_back(static_cast<int>(pool_.size()));
   pool_.push_back(std::move(buffer));
   return absl::OkStatus();

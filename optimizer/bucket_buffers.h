@@ -15,19 +15,19 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "collectives/communicator.h"
 #include "optimizer/layout/flat_layout.h"
 #include "optimizer/layout/partition.h"
 #include "optimizer/model_state.h"
 #include "optimizer/zero_config.h"
-#include "runtime/memory/memory.h"
 
 namespace rz {
 
 class BucketBuffers {
  public:
   // All arguments outlive it.
-  BucketBuffers(const FlatLayout* layout, const Partition* partition, const ZeroConfig* config,
-                const ModelState* state);
+  BucketBuffers(Communicator* communicator, const FlatLayout* layout, const Partition* partition,
+                const ZeroConfig* config, const ModelState* state);
 
   // The pool; nothing for a stage with whole gradients.
   //   ResourceExhausted  no memory
@@ -52,18 +52,19 @@ class BucketBuffers {
  private:
   static constexpr int kNone = -1;
 
-  absl::StatusOr<Buffer> AllocateOne() const;
+  absl::StatusOr<CommunicatorBuffer> AllocateOne() const;
   int64_t PoolSize() const;
 
+  Communicator* communicator_;
   const FlatLayout* layout_;
   const Partition* partition_;
   const ZeroConfig* config_;
   const ModelState* state_;
   const bool pooled_;
-  std::vector<Buffer> pool_;
+  std::vector<CommunicatorBuffer> pool_;
   std::vector<int> free_;       // in pool_
   std::vector<int> of_bucket_;  // in pool_, by bucket; kNone where it is not open
-  Buffer zeros_;
+  CommunicatorBuffer zeros_;
 };
 
 }  // namespace rz

@@ -40,9 +40,7 @@ absl::Status GatheredUnits::AllocatePersistent() {
     if (elements > config_->param_persistence_threshold) continue;
     units_[unit].persistent = true;
     units_[unit].buffer = persistent_.size();
-    RZ_ASSIGN_OR_RETURN(Buffer buffer,
-                        Buffer::Allocate(static_cast<size_t>(elements) * SizeOf(config_->dtype),
-                                         MemoryTag::kGathered, config_->ledger));
+    RZ_ASSIGN_OR_RETURN(CommunicatorBuffer buffer, Allocate(elements));
     persistent_.push_back(std::move(buffer));
   }
   pool_.reserve(units_.size());
@@ -83,6 +81,11 @@ absl::Status GatheredUnits::Start(size_t unit) {
     RZ_RETURN_IF_ERROR(StartOne(needed));
   }
   return absl::OkStatus();
+}
+
+absl::StatusOr<CommunicatorBuffer> GatheredUnits::Allocate(int64_t elements) const {
+  return communicator_->AllocateBuffer(static_cast<size_t>(elements) * SizeOf(config_->dtype),
+                                       MemoryTag::kGathered, config_->ledger);
 }
 
 absl::Status GatheredUnits::StartOne(size_t unit) {
@@ -164,9 +167,7 @@ absl::StatusOr<size_t> GatheredUnits::TakeBuffer(size_t unit, size_t user) {
     if (pool_[i].elements == 0) best = i;
   }
   if (best == pool_.size()) pool_.emplace_back();
-  RZ_ASSIGN_OR_RETURN(pool_[best].buffer,
-                      Buffer::Allocate(static_cast<size_t>(elements) * SizeOf(config_->dtype),
-                                       MemoryTag::kGathered, config_->ledger));
+  RZ_ASSIGN_OR_RETURN(pool_[best].buffer, Allocate(elements));
   pool_[best].elements = elements;
   return best;
 }

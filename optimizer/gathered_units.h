@@ -39,7 +39,6 @@
 #include "optimizer/step_timeline.h"
 #include "optimizer/step_trace.h"
 #include "optimizer/zero_config.h"
-#include "runtime/memory/memory.h"
 
 namespace rz {
 
@@ -112,7 +111,7 @@ class GatheredUnits {
     std::array<std::optional<Operation>, 2> operations;  // of its trained and frozen parts
   };
   struct Pooled {
-    Buffer buffer;
+    CommunicatorBuffer buffer;
     int64_t elements = 0;
     bool taken = false;
   };
@@ -131,6 +130,7 @@ class GatheredUnits {
   absl::StatusOr<std::optional<Operation>> StartPart(Range flat, std::byte* to);
   // Of a flat element in the unit's buffer, in elements.
   int64_t PlaceInUnit(size_t unit, int64_t flat_index) const;
+  absl::StatusOr<CommunicatorBuffer> Allocate(int64_t elements) const;
   // For `unit`, which `user` needs: it is to be held beside what else that needs, whatever the
   // limit.
   absl::StatusOr<size_t> TakeBuffer(size_t unit, size_t user);
@@ -145,7 +145,7 @@ class GatheredUnits {
   const bool sharded_;
   std::vector<Unit> units_;
   std::vector<Pooled> pool_;
-  std::vector<Buffer> persistent_;
+  std::vector<CommunicatorBuffer> persistent_;
 };
 
 }  // namespace rz

@@ -24,7 +24,7 @@ GradientReducer::GradientReducer(Communicator* communicator, const FlatLayout* l
       state_(state),
       policy_(policy),
       timeline_(timeline),
-      buffers_(layout, partition, config, state),
+      buffers_(communicator, layout, partition, config, state),
       tied_sum_of_(layout->size()),
       parameters_of_(static_cast<size_t>(partition->bucket_count())),
       unit_of_(parameters_of_.size()),

@@ -11,7 +11,8 @@ constexpr std::array<MemoryTag, kMaxOptimizerStates> kStateTags = {MemoryTag::kM
 
 }  // namespace
 
-absl::StatusOr<ModelState> ModelState::Allocate(const Partition& partition,
+absl::StatusOr<ModelState> ModelState::Allocate(Communicator* communicator,
+                                                const Partition& partition,
                                                 const ZeroConfig& config) {
   const bool sharded = config.stage != ZeroStage::kDdp;
   const size_t element_bytes = SizeOf(config.dtype);
@@ -28,10 +29,13 @@ absl::StatusOr<ModelState> ModelState::Allocate(const Partition& partition,
       static_cast<size_t>(config.stage == ZeroStage::kThree ? partition.held_shard_elements()
                                                             : partition.held_elements());
   RZ_ASSIGN_OR_RETURN(state.parameters,
-                      allocate(parameters * element_bytes, MemoryTag::kParameters));
+                      communicator->AllocateBuffer(parameters * element_bytes,
+                                                   MemoryTag::kParameters, config.ledger));
   const bool whole_gradients = HoldsWholeGradients(config.stage);
   if (whole_gradients) {
-    RZ_ASSIGN_OR_RETURN(state.gradients, allocate(all * gradient_bytes, MemoryTag::kGradients));
+    RZ_ASSIGN_OR_RETURN(
+        state.gradients,
+        communicator->AllocateBuffer(all * gradient_bytes, MemoryTag::kGradients, config.ledger));
   }
   const bool scatters = sharded && config.stage != ZeroStage::kNaive;
   if (scatters) {

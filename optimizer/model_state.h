@@ -7,6 +7,7 @@
 #include <cstdint>
 
 #include "absl/status/statusor.h"
+#include "collectives/communicator.h"
 #include "optimizer/kernels/optimizer_kernel.h"
 #include "optimizer/layout/partition.h"
 #include "optimizer/zero_config.h"
@@ -14,12 +15,13 @@
 
 namespace rz {
 
+// What collectives read or write lies in the communicator's memory, which ranks of one host share.
 struct ModelState {
   // Working dtype, [held_elements]; in stage 3 [held_shard_elements], this rank's.
-  Buffer parameters;
+  CommunicatorBuffer parameters;
 
   // GradientDType(config), [padded_elements]; empty in stages 2 and 3.
-  Buffer gradients;
+  CommunicatorBuffer gradients;
 
   // float32, [owned elements]: the whole padded space, or a shard of it. `master` is empty where
   // the working parameters are the master.
@@ -42,7 +44,8 @@ struct ModelState {
 
   // All zero.
   //   ResourceExhausted  no memory; the message says for what
-  static absl::StatusOr<ModelState> Allocate(const Partition& partition, const ZeroConfig& config);
+  static absl::StatusOr<ModelState> Allocate(Communicator* communicator, const Partition& partition,
+                                             const ZeroConfig& config);
 
   // Rounds fp32 values to the working dtype into `parameters`, from element `at` on.
   void SetParameters(int64_t at, const float* values, int64_t count, DType dtype) const;
@@ -51,18 +54,20 @@ struct ModelState {
 
   // Addresses of flat elements; in stage 3 of elements of the shard.
   void* ParameterAt(int64_t index, DType dtype) const {
-    return At(parameters, index, SizeOf(dtype));
+    return At(parameters.data(), index, SizeOf(dtype));
   }
   void* GradientAt(int64_t flat_index, DType dtype) const {
-    return At(gradients, flat_index, SizeOf(dtype));
+    return At(gradients.data(), flat_index, SizeOf(dtype));
   }
 
   // Address of an element of `shard`.
-  void* ShardAt(int64_t offset, DType dtype) const { return At(shard, offset, SizeOf(dtype)); }
+  void* ShardAt(int64_t offset, DType dtype) const {
+    return At(shard.data(), offset, SizeOf(dtype));
+  }
 
   // Address of an element of this rank's updated parameters.
   void* UpdatedAt(int64_t offset, DType dtype) const {
-    return At(updated.size() > 0 ? updated : shard, offset, SizeOf(dtype));
+    return At((updated.size() > 0 ? updated : shard).data(), offset, SizeOf(dtype));
   }
 
   // Addresses of owned elements.
@@ -77,11 +82,11 @@ struct ModelState {
   }
 
  private:
-  static std::byte* At(const Buffer& buffer, int64_t index, size_t element_bytes) {
-    return buffer.data() + static_cast<size_t>(index) * element_bytes;
+  static std::byte* At(std::byte* data, int64_t index, size_t element_bytes) {
+    return data + static_cast<size_t>(index) * element_bytes;
   }
   static float* FloatAt(const Buffer& buffer, int64_t index) {
-    return reinterpret_cast<float*>(At(buffer, index, sizeof(float)));
+    return reinterpret_cast<float*>(At(buffer.data(), index, sizeof(float)));
   }
 };
 

@@ -278,7 +278,7 @@ absl::StatusOr<std::unique_ptr<ZeroOptimizer>> ZeroOptimizer::Create(Communicato
   RZ_ASSIGN_OR_RETURN(const OptimizerKernel kernel,
                       OptimizerKernel::Create(RuleOf(config.optimizer),
                                               AppliedGradientDType(config), config.dtype));
-  RZ_ASSIGN_OR_RETURN(ModelState state, ModelState::Allocate(partition, config));
+  RZ_ASSIGN_OR_RETURN(ModelState state, ModelState::Allocate(communicator, partition, config));
   auto impl = std::make_unique<Impl>(communicator, config, std::move(layout), std::move(partition),
                                      std::move(state), kernel);
   RZ_RETURN_IF_ERROR(impl->Allocate());

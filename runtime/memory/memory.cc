@@ -77,10 +77,27 @@ MemoryLedger* MemoryLedger::Default() {
   return &ledger;
 }
 
+LedgerEntry::LedgerEntry(MemoryTag tag, size_t bytes, MemoryLedger* ledger)
+    : tag_(tag), bytes_(bytes), ledger_(ledger) {
+  ledger->Add(tag, bytes);
+}
+
+LedgerEntry::LedgerEntry(LedgerEntry&& other) noexcept
+    : tag_(other.tag_), bytes_(other.bytes_), ledger_(std::exchange(other.ledger_, nullptr)) {}
+
+LedgerEntry& LedgerEntry::operator=(LedgerEntry&& other) noexcept {
+  std::swap(tag_, other.tag_);
+  std::swap(bytes_, other.bytes_);
+  std::swap(ledger_, other.ledger_);
+  return *this;
+}
+
+LedgerEntry::~LedgerEntry() {
+  if (ledger_ != nullptr) ledger_->Remove(tag_, bytes_);
+}
+
 absl::StatusOr<Buffer> Buffer::Allocate(size_t size, MemoryTag tag, MemoryLedger* ledger) {
   Buffer buffer;
-  buffer.tag_ = tag;
-  buffer.ledger_ = ledger;
   if (size > 0) {
     const size_t unit = size >= kHugePage ? kHugePage : kPage;
     const size_t mapped = size > SIZE_MAX - unit ? 0 : (size + unit - 1) / unit * unit;
@@ -96,7 +113,7 @@ absl::StatusOr<Buffer> Buffer::Allocate(size_t size, MemoryTag tag, MemoryLedger
     buffer.mapped_ = mapped;
     buffer.size_ = size;
   }
-  ledger->Add(tag, size);
+  buffer.entry_ = LedgerEntry(tag, size, ledger);
   return buffer;
 }
 
@@ -108,8 +125,7 @@ Buffer& Buffer::operator=(Buffer&& other) noexcept {
   data_ = std::exchange(other.data_, nullptr);
   size_ = std::exchange(other.size_, 0);
   mapped_ = std::exchange(other.mapped_, 0);
-  tag_ = other.tag_;
-  ledger_ = std::exchange(other.ledger_, nullptr);
+  entry_ = std::move(other.entry_);
   return *this;
 }
 
@@ -117,9 +133,9 @@ Buffer::~Buffer() { Free(); }
 
 void Buffer::Free() {
   if (data_ != nullptr) munmap(data_, mapped_);
-  if (ledger_ != nullptr) ledger_->Remove(tag_, size_);
   data_ = nullptr;
   size_ = 0;
+  entry_ = LedgerEntry();
 }
 
 }  // namespace rz

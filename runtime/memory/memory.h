@@ -59,6 +59,21 @@ class MemoryLedger {
   std::array<Account, kMemoryTagCount> accounts_;
 };
 
+// Bytes counted in a ledger for as long as it lives. Movable.
+class LedgerEntry {
+ public:
+  LedgerEntry() = default;
+  LedgerEntry(MemoryTag tag, size_t bytes, MemoryLedger* ledger);
+  LedgerEntry(LedgerEntry&& other) noexcept;
+  LedgerEntry& operator=(LedgerEntry&& other) noexcept;
+  ~LedgerEntry();
+
+ private:
+  MemoryTag tag_ = MemoryTag::kOther;
+  size_t bytes_ = 0;
+  MemoryLedger* ledger_ = nullptr;
+};
+
 // Zero-filled memory that unmaps and un-counts itself. Movable; 0 bytes are allowed.
 class Buffer {
  public:
@@ -91,8 +106,7 @@ class Buffer {
   std::byte* data_ = nullptr;
   size_t size_ = 0;
   size_t mapped_ = 0;
-  MemoryTag tag_ = MemoryTag::kOther;
-  MemoryLedger* ledger_ = nullptr;
+  LedgerEntry entry_;
 };
 
 }  // namespace rz
