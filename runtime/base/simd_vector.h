@@ -67,6 +67,13 @@ RZ_SIMD_INLINE void StoreVector(unsigned char* to, Vector vector) {
 RZ_SIMD_INLINE F32 CanonicalNan(F32 x) { return x == x ? x : F32{} + __builtin_nanf(""); }
 RZ_SIMD_INLINE F64 CanonicalNan(F64 x) { return x == x ? x : F64{} + __builtin_nan(""); }
 
+// Exactly. (GCC 12 converts a vector of 512 bits in two halves, and puts them together.)
+#if defined(__AVX512F__)
+RZ_SIMD_INLINE F64 ToDouble(F32Half x) { return (F64)_mm512_maskz_cvtps_pd(0xff, (__m256)x); }
+#else
+RZ_SIMD_INLINE F64 ToDouble(F32Half x) { return __builtin_convertvector(x, F64); }
+#endif
+
 // The lower and the upper half of the lanes, exactly.
 RZ_SIMD_INLINE F64 LowerToDouble(F32 x) {
 #if defined(__AVX512F__)
@@ -76,7 +83,7 @@ RZ_SIMD_INLINE F64 LowerToDouble(F32 x) {
 #else
   const F32Half half = __builtin_shufflevector(x, x, 0, 1);
 #endif
-  return __builtin_convertvector(half, F64);
+  return ToDouble(half);
 }
 
 RZ_SIMD_INLINE F64 UpperToDouble(F32 x) {
@@ -87,7 +94,7 @@ RZ_SIMD_INLINE F64 UpperToDouble(F32 x) {
 #else
   const F32Half half = __builtin_shufflevector(x, x, 2, 3);
 #endif
-  return __builtin_convertvector(half, F64);
+  return ToDouble(half);
 }
 
 // Between 16 and 32 bits; of 32 bits the upper half is zero.
