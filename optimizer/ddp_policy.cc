@@ -6,7 +6,8 @@
 
 namespace rz {
 
-absl::StatusOr<Operation> DdpPolicy::StartReduce(const Bucket& bucket, void* gradients) {
+absl::StatusOr<std::optional<Operation>> DdpPolicy::StartReduce(const Bucket& bucket,
+                                                                void* gradients) {
   return parts_.AllReduce(bucket, gradients);
 }
 
@@ -22,8 +23,9 @@ const void* DdpPolicy::GradientAt(int64_t flat_index) const {
   return parts_.state->GradientAt(flat_index, parts_.gradient_dtype);
 }
 
-const void* DdpPolicy::GradientChunk(int64_t tile) const {
-  return GradientAt(parts_.partition->Chunk(tile, parts_.communicator->rank()).offset);
+ChunkStats DdpPolicy::Inspect(int64_t tile) const {
+  const Range chunk = parts_.partition->Chunk(tile, parts_.communicator->rank());
+  return parts_.InspectChunk(chunk, GradientAt(chunk.offset));
 }
 
 void DdpPolicy::Update(const Bucket& bucket, absl::Span<const StepConstants> step) {

@@ -11,9 +11,10 @@ class DdpPolicy : public StagePolicy {
  public:
   explicit DdpPolicy(StageParts parts) : parts_(parts) {}
 
-  absl::StatusOr<Operation> StartReduce(const Bucket& bucket, void* gradients) override;
+  absl::StatusOr<std::optional<Operation>> StartReduce(const Bucket& bucket,
+                                                       void* gradients) override;
   void Accumulate(const Bucket& bucket, bool first) override;
-  const void* GradientChunk(int64_t tile) const override;
+  ChunkStats Inspect(int64_t tile) const override;
   void Update(const Bucket& bucket, absl::Span<const StepConstants> step) override;
   absl::StatusOr<std::optional<Operation>> StartGather(const Bucket& bucket) override;
   void SetParameters(Range flat, const float* values) override;

@@ -166,8 +166,8 @@ bool GradientReducer::CompleteNext() {
   if (completed_ == started_) return false;
   const StepSection moving(timeline_, StepPart::kCommunication);
   std::optional<Operation>& operation = operations_[static_cast<size_t>(completed_)];
-  if (!operation->Poll()) return false;
-  if (!operation->status().ok()) return Fail(operation->status());
+  if (operation && !operation->Poll()) return false;
+  if (operation && !operation->status().ok()) return Fail(operation->status());
   operation.reset();
   const Bucket bucket = partition_->bucket(completed_);
   timeline_->CollectiveEnded(TraceKind::kReduce, PlaceOf(bucket));
@@ -189,7 +189,7 @@ bool GradientReducer::StartNext() {
   const StepSection moving(timeline_, StepPart::kCommunication);
   const absl::StatusOr<std::byte*> gradients = buffers_.ToReduce(bucket);
   if (!gradients.ok()) return Fail(gradients.status());
-  absl::StatusOr<Operation> operation = policy_->StartReduce(bucket, *gradients);
+  absl::StatusOr<std::optional<Operation>> operation = policy_->StartReduce(bucket, *gradients);
   if (!operation.ok()) return Fail(operation.status());
   operations_[static_cast<size_t>(started_++)] = *std::move(operation);
   timeline_->CollectiveBegan(TraceKind::kReduce, PlaceOf(bucket),
@@ -341,7 +341,9 @@ std::optional<Bucket> GradientReducer::TakeReduced() {
 }
 
 Operation* GradientReducer::awaited() {
-  return completed_ < started_ ? &*operations_[static_cast<size_t>(completed_)] : nullptr;
+  if (completed_ == started_) return nullptr;
+  std::optional<Operation>& operation = operations_[static_cast<size_t>(completed_)];
+  return operation ? &*operation : nullptr;
 }
 
 bool GradientReducer::Fail(absl::Status status) {

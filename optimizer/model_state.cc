@@ -11,6 +11,11 @@ constexpr std::array<MemoryTag, kMaxOptimizerStates> kStateTags = {MemoryTag::kM
 
 }  // namespace
 
+bool FusesStep(const ZeroConfig& config, const Communicator& communicator) {
+  return config.fuse_step && config.stage == ZeroStage::kOne && !AccumulatesShards(config) &&
+         GradientDType(config) == config.dtype && communicator.RunsShardKernels(config.dtype);
+}
+
 absl::StatusOr<ModelState> ModelState::Allocate(Communicator* communicator,
                                                 const Partition& partition,
                                                 const ZeroConfig& config) {
@@ -37,13 +42,14 @@ absl::StatusOr<ModelState> ModelState::Allocate(Communicator* communicator,
         state.gradients,
         communicator->AllocateBuffer(all * gradient_bytes, MemoryTag::kGradients, config.ledger));
   }
-  const bool scatters = sharded && config.stage != ZeroStage::kNaive;
+  const bool fuses = FusesStep(config, *communicator);
+  const bool scatters = sharded && config.stage != ZeroStage::kNaive && !fuses;
   if (scatters) {
     RZ_ASSIGN_OR_RETURN(state.shard,
                         allocate(shard * gradient_bytes,
                                  whole_gradients ? MemoryTag::kBucket : MemoryTag::kGradients));
   }
-  if (sharded && config.stage != ZeroStage::kThree &&
+  if (sharded && !fuses && config.stage != ZeroStage::kThree &&
       (!scatters || GradientDType(config) != config.dtype)) {
     RZ_ASSIGN_OR_RETURN(state.updated, allocate(shard * element_bytes, MemoryTag::kBucket));
   }

@@ -15,6 +15,9 @@
 
 namespace rz {
 
+// Whether a step is one of fused_states_policy.h: the same on all ranks.
+bool FusesStep(const ZeroConfig& config, const Communicator& communicator);
+
 // What collectives read or write lies in the communicator's memory, which ranks of one host share.
 struct ModelState {
   // Working dtype, [held_elements]; in stage 3 [held_shard_elements], this rank's.

@@ -2,7 +2,8 @@
 
 namespace rz {
 
-absl::StatusOr<Operation> NaivePolicy::StartReduce(const Bucket& bucket, void* gradients) {
+absl::StatusOr<std::optional<Operation>> NaivePolicy::StartReduce(const Bucket& bucket,
+                                                                  void* gradients) {
   return parts_.AllReduce(bucket, gradients);
 }
 

@@ -11,7 +11,8 @@ class NaivePolicy : public ShardedStatesPolicy {
  public:
   using ShardedStatesPolicy::ShardedStatesPolicy;
 
-  absl::StatusOr<Operation> StartReduce(const Bucket& bucket, void* gradients) override;
+  absl::StatusOr<std::optional<Operation>> StartReduce(const Bucket& bucket,
+                                                       void* gradients) override;
 
  protected:
   const void* ReducedChunk(int64_t tile) const override;

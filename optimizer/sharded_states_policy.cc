@@ -7,7 +7,8 @@
 
 namespace rz {
 
-absl::StatusOr<Operation> ShardedStatesPolicy::StartReduce(const Bucket& bucket, void* gradients) {
+absl::StatusOr<std::optional<Operation>> ShardedStatesPolicy::StartReduce(const Bucket& bucket,
+                                                                          void* gradients) {
   return parts_.communicator->StartReduceScatter(
       gradients, parts_.state->ShardAt(bucket.shard.offset, parts_.gradient_dtype),
       bucket.flat.count, parts_.gradient_dtype, parts_.op, parts_.call());
@@ -36,6 +37,10 @@ void ShardedStatesPolicy::Accumulate(const Bucket& bucket, bool first) {
 const void* ShardedStatesPolicy::GradientChunk(int64_t tile) const {
   if (!parts_.accumulates_shard) return ReducedChunk(tile);
   return parts_.state->AccumulatorAt(parts_.partition->ShardOffset(tile));
+}
+
+ChunkStats ShardedStatesPolicy::Inspect(int64_t tile) const {
+  return parts_.InspectChunk(ChunkOf(tile), GradientChunk(tile));
 }
 
 void ShardedStatesPolicy::Update(const Bucket& bucket, absl::Span<const StepConstants> step) {

@@ -15,14 +15,18 @@ class ShardedStatesPolicy : public StagePolicy {
  public:
   explicit ShardedStatesPolicy(StageParts parts) : parts_(parts) {}
 
-  absl::StatusOr<Operation> StartReduce(const Bucket& bucket, void* gradients) override;
+  absl::StatusOr<std::optional<Operation>> StartReduce(const Bucket& bucket,
+                                                       void* gradients) override;
   void Accumulate(const Bucket& bucket, bool first) override;
-  const void* GradientChunk(int64_t tile) const override;
+  ChunkStats Inspect(int64_t tile) const override;
   void Update(const Bucket& bucket, absl::Span<const StepConstants> step) override;
   absl::StatusOr<std::optional<Operation>> StartGather(const Bucket& bucket) override;
   void SetParameters(Range flat, const float* values) override;
 
  protected:
+  // This rank's in `tile` as it is to be applied.
+  const void* GradientChunk(int64_t tile) const;
+
   // What the last reduction left of this rank's chunk in `tile`.
   virtual const void* ReducedChunk(int64_t tile) const;
 

@@ -14,18 +14,21 @@ absl::StatusOr<std::unique_ptr<SimRanks>> SimRanks::Create(
   std::unique_ptr<SimRanks> ranks(new SimRanks(world, seed));
   for (int rank = 0; rank < world; ++rank) {
     CommunicatorOptions options;
-    options.algorithms = algorithms;
+    if (algorithms != kSharedMemory) options.algorithms = algorithms;
     options.clock = ranks->sim_.clock();
     RZ_ASSIGN_OR_RETURN(std::unique_ptr<Communicator> communicator,
                         Communicator::Create(ranks->sim_.transport(Rank(rank)), options));
     ranks->communicators_.push_back(std::move(communicator));
+  }
+  if (algorithms == kSharedMemory) RZ_RETURN_IF_ERROR(ranks->ShareMemory());
+  for (int rank = 0; rank < world; ++rank) {
     ranks->ledgers_.push_back(std::make_unique<MemoryLedger>());
     ZeroConfig own = config;
     own.ledger = ranks->ledgers_.back().get();
     own.clock = ranks->sim_.clock();
     if (change) change(rank, &own);
     RZ_ASSIGN_OR_RETURN(std::unique_ptr<ZeroOptimizer> optimizer,
-                        ZeroOptimizer::Create(ranks->communicators_.back().get(), specs, own));
+                        ZeroOptimizer::Create(&ranks->communicator(rank), specs, own));
     ranks->optimizers_.push_back(std::move(optimizer));
   }
   ranks->gradients_.resize(static_cast<size_t>(world));
@@ -35,6 +38,24 @@ absl::StatusOr<std::unique_ptr<SimRanks>> SimRanks::Create(
     return backward;
   };
   return ranks;
+}
+
+absl::Status SimRanks::ShareMemory() {
+  std::vector<ShareOperation> operations;
+  std::vector<std::function<bool()>> polls;
+  for (const auto& communicator : communicators_) {
+    RZ_ASSIGN_OR_RETURN(ShareOperation operation, communicator->StartShareMemory());
+    operations.push_back(std::move(operation));
+  }
+  for (ShareOperation& operation : operations) {
+    polls.push_back([&operation] { return operation.Poll(); });
+  }
+  RZ_RETURN_IF_ERROR(sim_.Run(polls));
+  for (ShareOperation& operation : operations) {
+    RZ_ASSIGN_OR_RETURN(const bool shared, operation.Finish());
+    if (!shared) return absl::InternalError("the simulated ranks do not share memory");
+  }
+  return absl::OkStatus();
 }
 
 absl::Status SimRanks::PollAll() {

@@ -31,6 +31,9 @@ class SimRanks {
   };
   using Script = std::vector<Action>;
 
+  // In the place of algorithms: the ranks share memory.
+  static constexpr char kSharedMemory[] = "shared memory";
+
   // Every rank gets `config` (with a ledger of its own and the world's clock) after `change`, where
   // given, had a look.
   static absl::StatusOr<std::unique_ptr<SimRanks>> Create(
@@ -88,6 +91,8 @@ class SimRanks {
   std::string StateBits(int rank);
 
  private:
+  absl::Status ShareMemory();
+
   explicit SimRanks(int world, uint64_t seed) : sim_(world, {.seed = seed}) {}
 
   // `state` gives a rank's part of one.

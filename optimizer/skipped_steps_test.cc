@@ -1,4 +1,5 @@
 // Steps whose gradients are not finite, one after the other: how many of them end a run.
+#include <cmath>
 #include <cstdint>
 #include <limits>
 #include <memory>
@@ -47,8 +48,8 @@ void Initialize(SimRanks& ranks) {
   for (const absl::Status& status : ranks.Initialize(initializer)) EXPECT_OK(status);
 }
 
-std::unique_ptr<SimRanks> MakeRanks(const ZeroConfig& config) {
-  auto ranks = SimRanks::Create(kWorld, "", Specs(), config);
+std::unique_ptr<SimRanks> MakeRanks(const ZeroConfig& config, const char* algorithms = "") {
+  auto ranks = SimRanks::Create(kWorld, algorithms, Specs(), config);
   EXPECT_OK(ranks.status());
   Initialize(**ranks);
   return *std::move(ranks);
@@ -94,6 +95,40 @@ TEST(SkippedStepsTest, TheTenthInARowEndsTheRunOnEveryRank) {
                                        "in b; rank 2's gradient of b is not finite"),
                              HasSubstr("lower learning rate"), HasSubstr("max_skipped_steps")));
   }
+}
+
+// In shared memory: by a fused step of stage 1 and by the others' own ways.
+TEST(SkippedStepsTest, WhereRanksShareMemoryTheSameIsSaid) {
+  for (const ZeroStage stage : kStages) {
+    SCOPED_TRACE(::testing::Message() << "stage " << stage);
+    const auto ranks = MakeRanks(Config(stage), SimRanks::kSharedMemory);
+    EXPECT_FALSE(StepWith(*ranks, 0)[0]->skipped);
+    const std::string before = ranks->StateBits(1);
+    const auto reports = StepWith(*ranks, kInfinity);
+    for (const auto& report : reports) {
+      ASSERT_OK(report.status());
+      EXPECT_TRUE(report->skipped);
+      EXPECT_EQ(report->non_finite_count, 1);
+      EXPECT_EQ(report->first_non_finite_parameter, "b");
+      EXPECT_THAT(report->non_finite_cause, HasSubstr("rank 2's gradient of b"));
+    }
+    EXPECT_TRUE(ranks->StateBits(1) == before);
+  }
+}
+
+TEST(SkippedStepsTest, GradientsThatAreNotInspectedAreTakenAsTheyAre) {
+  ZeroConfig config = Config(ZeroStage::kOne);
+  std::string bits[2];
+  for (const bool inspected : {true, false}) {
+    config.inspect_gradients = inspected;
+    const auto ranks = MakeRanks(config, SimRanks::kSharedMemory);
+    const auto reports = StepWith(*ranks, 0.5f);
+    ASSERT_OK(reports[0].status());
+    EXPECT_EQ(std::isnan(reports[0]->norm), !inspected);
+    bits[inspected] = ranks->StateBits(0);
+    EXPECT_EQ(StepWith(*ranks, kNan)[0]->skipped, inspected);
+  }
+  EXPECT_TRUE(bits[0] == bits[1]);
 }
 
 TEST(SkippedStepsTest, AStepThatIsTakenBeginsTheCountAnew) {

@@ -61,6 +61,7 @@ void FillGradients(SimRanks& ranks, uint64_t micro_step) {
 
 constexpr char kRing[] = "reduce_scatter:ring,all_reduce:ring";
 constexpr char kPairwise[] = "reduce_scatter:pairwise,all_reduce:pairwise";
+constexpr const char* kShared = SimRanks::kSharedMemory;
 
 enum class Announcement { kNone, kBackward, kForward, kShuffled };
 
@@ -75,23 +76,35 @@ struct Variant {
   int64_t persistence = 0;
   int64_t max_live = 1'000'000'000;
   uint64_t seed = 1;
+  bool fused = true;  // where ranks share memory
 };
 
 std::ostream& operator<<(std::ostream& os, const Variant& v) {
   return os << "stage " << v.stage << ", algorithms '" << v.algorithms << "', bucket "
             << v.bucket_size << ", announcement " << static_cast<int>(v.announcement)
             << ", overlap " << v.overlap << ", in flight " << v.buckets_in_flight << ", release "
-            << v.release_after_forward << ", persistence " << v.persistence;
+            << v.release_after_forward << ", persistence " << v.persistence << ", fused "
+            << v.fused;
 }
 
 constexpr int64_t kWhole = 500'000'000;
 
 const Variant kViewed[] = {
-    {ZeroStage::kDdp, kRing, kWhole},     {ZeroStage::kDdp, kPairwise, 700},
-    {ZeroStage::kDdp, kRing, 1},          {ZeroStage::kNaive, kRing, kWhole},
-    {ZeroStage::kNaive, kPairwise, 700},  {ZeroStage::kOne, kRing, kWhole},
-    {ZeroStage::kOne, kPairwise, kWhole}, {ZeroStage::kOne, kRing, 700},
-    {ZeroStage::kOne, kPairwise, 1},      {ZeroStage::kOne, "", 1},
+    {ZeroStage::kDdp, kRing, kWhole},
+    {ZeroStage::kDdp, kPairwise, 700},
+    {ZeroStage::kDdp, kRing, 1},
+    {ZeroStage::kNaive, kRing, kWhole},
+    {ZeroStage::kNaive, kPairwise, 700},
+    {ZeroStage::kOne, kRing, kWhole},
+    {ZeroStage::kOne, kPairwise, kWhole},
+    {ZeroStage::kOne, kRing, 700},
+    {ZeroStage::kOne, kPairwise, 1},
+    {ZeroStage::kOne, "", 1},
+    {ZeroStage::kDdp, kShared, 700},
+    {ZeroStage::kNaive, kShared, 1},
+    {ZeroStage::kOne, kShared, kWhole},
+    {ZeroStage::kOne, kShared, 700},
+    {.stage = ZeroStage::kOne, .algorithms = kShared, .bucket_size = 1, .fused = false},
 };
 
 const Variant kAnnounced[] = {
@@ -100,6 +113,9 @@ const Variant kAnnounced[] = {
     {ZeroStage::kNaive, kRing, 1, Announcement::kForward, true, 1},
     {ZeroStage::kOne, kPairwise, 1, Announcement::kBackward, true},
     {ZeroStage::kOne, kRing, kWhole, Announcement::kShuffled, true},
+    {ZeroStage::kOne, kShared, 1, Announcement::kShuffled, true},
+    {ZeroStage::kTwo, kShared, 700, Announcement::kBackward},
+    {ZeroStage::kThree, kShared, 1, Announcement::kBackward},
     {ZeroStage::kTwo, kRing, kWhole, Announcement::kBackward},
     {ZeroStage::kTwo, kPairwise, 700, Announcement::kForward},
     {ZeroStage::kTwo, kRing, 1, Announcement::kShuffled},
@@ -126,6 +142,7 @@ ZeroConfig ConfigOf(const Variant& variant, DType dtype) {
   config.release_after_forward = variant.release_after_forward;
   config.param_persistence_threshold = variant.persistence;
   config.max_live_parameters = variant.max_live;
+  config.fuse_step = variant.fused;
   return config;
 }
 

@@ -7,6 +7,7 @@
 #define RINGZERO_OPTIMIZER_STAGE_POLICY_H_
 
 #include <cstdint>
+#include <limits>
 #include <memory>
 #include <optional>
 
@@ -18,10 +19,23 @@
 #include "optimizer/layout/group_runs.h"
 #include "optimizer/layout/partition.h"
 #include "optimizer/model_state.h"
+#include "optimizer/step_timeline.h"
 #include "optimizer/zero_config.h"
 #include "runtime/base/dtype.h"
 
 namespace rz {
+
+// Of the reduced gradients of this rank's chunk in a tile.
+struct ChunkStats {
+  static constexpr int64_t kNoElement = std::numeric_limits<int64_t>::max();
+
+  double sum_of_squares = 0;
+  int64_t non_finite_count = 0;
+  int64_t first_non_finite = kNoElement;  // in the flat space
+
+  // Takes in those of `count` elements from element `flat` on that are not finite.
+  void AddNonFinite(DType dtype, const void* elements, int64_t flat, int64_t count);
+};
 
 // What every policy works with. All pointers outlive it.
 struct StageParts {
@@ -30,6 +44,7 @@ struct StageParts {
   const ModelState* state;
   const GatheredUnits* units;
   const GroupRuns* groups;
+  StepTimeline* timeline;
   DType dtype;
   DType gradient_dtype;    // of the gradients that are reduced
   DType applied_dtype;     // of the gradients that the kernel takes
@@ -49,6 +64,9 @@ struct StageParts {
   void UpdatePiece(Range flat, absl::Span<const StepConstants> step, const void* gradient,
                    float* master, const StateAddresses& states, void* working) const;
 
+  // Of a chunk whose gradient is at `gradient` as it is to be applied.
+  ChunkStats InspectChunk(Range flat, const void* gradient) const;
+
   // Starts the all_reduce of a bucket of the whole gradients, in place.
   absl::StatusOr<Operation> AllReduce(const Bucket& bucket, void* gradients) const;
 };
@@ -57,17 +75,19 @@ class StagePolicy {
  public:
   virtual ~StagePolicy() = default;
 
-  // Starts the reduction of the bucket's gradients over all ranks. On all ranks, bucket by bucket.
-  // `gradients` [bucket.flat.count]: where the stage holds whole ones, those.
-  virtual absl::StatusOr<Operation> StartReduce(const Bucket& bucket, void* gradients) = 0;
+  // Starts the reduction of the bucket's gradients over all ranks, if it is to be on its own. On
+  // all ranks, bucket by bucket. `gradients` [bucket.flat.count]: where the stage holds whole ones,
+  // those.
+  virtual absl::StatusOr<std::optional<Operation>> StartReduce(const Bucket& bucket,
+                                                               void* gradients) = 0;
 
   // Adds the bucket's reduced gradients, as far as this rank owns them, to the accumulator, or with
   // `first` sets it to them.
   virtual void Accumulate(const Bucket& bucket, bool first) = 0;
 
-  // The gradient of this rank's chunk in `tile` as it is to be applied, after its bucket's
-  // reduction: AppliedGradientDType(config).
-  virtual const void* GradientChunk(int64_t tile) const = 0;
+  // Of the gradient of this rank's chunk in `tile` as it is to be applied, after its bucket's
+  // reduction.
+  virtual ChunkStats Inspect(int64_t tile) const = 0;
 
   // The optimizer on what this rank owns of the bucket, by group. Local.
   virtual void Update(const Bucket& bucket, absl::Span<const StepConstants> step) = 0;
@@ -82,7 +102,7 @@ class StagePolicy {
 };
 
 // The policy of a stage that ValidateConfig has accepted.
-std::unique_ptr<StagePolicy> MakeStagePolicy(ZeroStage stage, StageParts parts);
+std::unique_ptr<StagePolicy> MakeStagePolicy(const ZeroConfig& config, StageParts parts);
 
 }  // namespace rz
 

@@ -14,13 +14,11 @@
 #include "optimizer/step_pipeline.h"
 
 #include <algorithm>
-#include <cmath>
+#include <limits>
 #include <string>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "collectives/kernels/convert.h"
-#include "optimizer/kernels/gradient_stats.h"
 #include "optimizer/step_trace.h"
 
 namespace rz {
@@ -28,12 +26,6 @@ namespace {
 
 // As PyTorch's and DeepSpeed's.
 constexpr double kClippingEpsilon = 1e-6;
-
-bool IsFiniteAt(const void* elements, int64_t index, DType dtype) {
-  if (dtype == DType::kFloat32) return std::isfinite(static_cast<const float*>(elements)[index]);
-  const uint16_t bits = static_cast<const uint16_t*>(elements)[index];
-  return std::isfinite(dtype == DType::kBFloat16 ? BFloat16ToFloat(bits) : Float16ToFloat(bits));
-}
 
 absl::Status TooManySkips(int64_t skipped, const StepReport& report) {
   return absl::OutOfRangeError(absl::StrCat(
@@ -138,28 +130,14 @@ bool StepPipeline::AdvanceReduce() {
 }
 
 void StepPipeline::Inspect(const Bucket& bucket) {
+  if (!config_->inspect_gradients) return;
   const StepSection computing(timeline_, StepPart::kOptimizer, reducer_->PlaceOf(bucket));
-  const Rank self = communicator_->rank();
   for (int64_t tile = bucket.first_tile; tile < bucket.first_tile + bucket.tile_count; ++tile) {
-    const Range chunk = partition_->Chunk(tile, self);
-    const double squares =
-        SumOfSquares(AppliedGradientDType(*config_), policy_->GradientChunk(tile),
-                     static_cast<size_t>(chunk.count));
-    // Squares of finite float32 values cannot overflow float64: a sum that is not finite is the
-    // cheap sign of an element that is not.
-    if (!std::isfinite(squares)) TakeNonFinite(tile);
-    vote_.sum_of_squares += squares;
+    const ChunkStats stats = policy_->Inspect(tile);
+    vote_.sum_of_squares += stats.sum_of_squares;
+    vote_.non_finite_count += stats.non_finite_count;
+    vote_.first_non_finite = std::min(vote_.first_non_finite, stats.first_non_finite);
   }
-}
-
-void StepPipeline::TakeNonFinite(int64_t tile) {
-  const DType dtype = AppliedGradientDType(*config_);
-  const void* elements = policy_->GradientChunk(tile);
-  const Range chunk = partition_->Chunk(tile, communicator_->rank());
-  vote_.non_finite_count += CountNonFinite(dtype, elements, static_cast<size_t>(chunk.count));
-  int64_t first = 0;
-  while (IsFiniteAt(elements, first, dtype)) ++first;
-  vote_.first_non_finite = std::min(vote_.first_non_finite, chunk.offset + first);
 }
 
 bool StepPipeline::StartControl() {
@@ -183,7 +161,8 @@ bool StepPipeline::AdvanceControl() {
   const absl::StatusOr<StepDecision> decision = Decide(votes_);
   if (!decision.ok()) return Fail(decision.status());
   // The gradients were those of the loss times its scale.
-  report_.norm = decision->norm / vote_.loss_scale;
+  report_.norm = config_->inspect_gradients ? decision->norm / vote_.loss_scale
+                                            : std::numeric_limits<double>::quiet_NaN();
   report_.clipped_norm = report_.norm;
   report_.non_finite_count = decision->non_finite_count;
   report_.skipped = !decision->take;

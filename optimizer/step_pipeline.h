@@ -72,7 +72,6 @@ class StepPipeline {
 
   // Adds the bucket's chunks to this rank's vote.
   void Inspect(const Bucket& bucket);
-  void TakeNonFinite(int64_t tile);
 
   void SetStep();
 

@@ -26,7 +26,7 @@ struct StepReport {
   std::string non_finite_cause;
 
   // L2 norm of the mean gradient over all samples, without the loss scale: before clipping and
-  // after. Not finite where the step was skipped.
+  // after. Not finite where the step was skipped; NaN where gradients are not inspected.
   double norm = 0;
   double clipped_norm = 0;
 

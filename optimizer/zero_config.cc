@@ -70,6 +70,17 @@ absl::Status ValidateSupport(const ZeroConfig& config) {
   return absl::OkStatus();
 }
 
+absl::Status ValidateInspection(const ZeroConfig& config) {
+  if (config.inspect_gradients) return absl::OkStatus();
+  const char* needs = config.gradient_clipping > 0 ? "gradient_clipping"
+                      : config.loss_scale.dynamic  ? "a dynamic loss scale"
+                                                   : nullptr;
+  if (needs == nullptr) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat("inspect_gradients is false, and ", needs,
+                   " needs gradients inspected; leave one of them out"));
+}
+
 absl::Status ValidateGradientDTypes(const ZeroConfig& config) {
   const DType reduced = GradientDType(config);
   const bool wide = config.dtype == DType::kFloat32;
@@ -108,6 +119,7 @@ absl::Status ValidateConfig(const ZeroConfig& config) {
   RZ_RETURN_IF_ERROR(ValidateSupport(config));
   RZ_RETURN_IF_ERROR(ValidateSizes(config));
   RZ_RETURN_IF_ERROR(ValidateGradientDTypes(config));
+  RZ_RETURN_IF_ERROR(ValidateInspection(config));
   if (config.ledger == nullptr || config.clock == nullptr) {
     return absl::InvalidArgumentError("the config lacks a memory ledger or a clock");
   }
@@ -134,10 +146,10 @@ std::string Fingerprint(const ZeroConfig& config) {
       DTypeText(config.accumulation_dtype), " communication ",
       DTypeText(config.communication_dtype), " ", static_cast<int>(config.reduction), " buckets ",
       config.reduce_bucket_size, " ", config.allgather_bucket_size.value_or(0), " ",
-      config.overlap_communication, " ", config.buckets_in_flight, " announced ",
-      config.announce_gradients, " stage 3 ", config.release_after_forward, " ",
-      config.prefetch_bucket_size, " ", config.max_live_parameters, " ",
-      config.param_persistence_threshold);
+      config.overlap_communication, " ", config.buckets_in_flight, " fused ", config.fuse_step,
+      " inspected ", config.inspect_gradients, " announced ", config.announce_gradients,
+      " stage 3 ", config.release_after_forward, " ", config.prefetch_bucket_size, " ",
+      config.max_live_parameters, " ", config.param_persistence_threshold);
 }
 
 }  // namespace rz

@@ -109,6 +109,15 @@ struct ZeroConfig {
   // Collectives of buckets that may be under way together.
   int buckets_in_flight = 4;
 
+  // Stage 1, where ranks share memory and gradients have the working dtype and are not kept in
+  // float32: sum, inspect, update and share without keeping what comes between. The same bits.
+  bool fuse_step = true;
+
+  // Whether a step's gradients are looked at before it is taken: for the norm, clipping, and
+  // elements that are not finite. Without it such elements spoil the parameters; a fused step then
+  // takes one pass over memory where it takes two.
+  bool inspect_gradients = true;
+
   // See PartitionOptions.
   int64_t tile_chunk = kDefaultTileChunk;
 

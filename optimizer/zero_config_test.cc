@@ -50,6 +50,16 @@ TEST(ValidateConfigTest, NamesTheFieldThatCannotBe) {
       {"param_persistence_threshold", [](ZeroConfig* c) { c->param_persistence_threshold = -1; }},
       {"buckets_in_flight", [](ZeroConfig* c) { c->buckets_in_flight = 0; }},
       {"ledger", [](ZeroConfig* c) { c->ledger = nullptr; }},
+      {"gradient_clipping needs gradients inspected",
+       [](ZeroConfig* c) {
+         c->inspect_gradients = false;
+         c->gradient_clipping = 1;
+       }},
+      {"a dynamic loss scale needs gradients inspected",
+       [](ZeroConfig* c) {
+         c->inspect_gradients = false;
+         c->loss_scale.dynamic = true;
+       }},
   };
   for (const Case& bad : cases) {
     ZeroConfig config;

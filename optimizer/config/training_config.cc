@@ -180,6 +180,8 @@ absl::Status FillZero(const proto::Config& from, ZeroConfig* zero, WorkedOut* wo
                                  ? ParseDType(from.data_types().grad_accum_dtype())
                                  : std::nullopt;
   zero->max_skipped_steps = from.ringzero().max_skipped_steps();
+  zero->fuse_step = from.ringzero().fused_step();
+  zero->inspect_gradients = from.ringzero().inspect_gradients();
   zero->reduction =
       from.gradient_allreduce_op() == "sum" ? GradientReduction::kSum : GradientReduction::kMean;
   zero->accumulation = from.ringzero().accumulation() == "shard" ? AccumulationPolicy::kShard

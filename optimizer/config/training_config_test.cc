@@ -43,6 +43,8 @@ TEST(ParseConfigTest, Defaults) {
   EXPECT_EQ(zero.schedule.kind, ScheduleKind::kConstant);
   EXPECT_EQ(zero.gradient_clipping, 1);
   EXPECT_EQ(zero.max_skipped_steps, 10);
+  EXPECT_TRUE(zero.fuse_step);
+  EXPECT_TRUE(zero.inspect_gradients);
   EXPECT_EQ(zero.loss_scale.scale, 1);
   EXPECT_EQ(zero.reduce_bucket_size, 500'000'000);
   EXPECT_EQ(zero.param_persistence_threshold, 0);
@@ -69,7 +71,7 @@ TEST(ParseConfigTest, EveryKey) {
       "stage3_param_persistence_threshold": 13, "contiguous_gradients": true,
       "sub_group_size": 1e9},
     "ringzero": {"accumulation": "shard", "buckets_in_flight": 9,
-      "max_skipped_steps": 3}})",
+      "max_skipped_steps": 3, "fused_step": false, "inspect_gradients": false}})",
                                                                 4));
   const ZeroConfig& zero = config.zero;
   EXPECT_EQ(zero.optimizer.kind, OptimizerKind::kAdam);
@@ -107,6 +109,8 @@ TEST(ParseConfigTest, EveryKey) {
   EXPECT_EQ(zero.param_persistence_threshold, 13);
   EXPECT_EQ(zero.buckets_in_flight, 9);
   EXPECT_EQ(zero.max_skipped_steps, 3);
+  EXPECT_FALSE(zero.fuse_step);
+  EXPECT_FALSE(zero.inspect_gradients);
   EXPECT_EQ(config.steps_per_print, 5);
   EXPECT_TRUE(config.wall_clock_breakdown);
   EXPECT_TRUE(config.memory_breakdown);

@@ -10,11 +10,24 @@
 
 namespace rz {
 
-// The sum of squares in double, in an order that depends on `count` alone: element i is added to
-// partial sum i mod 16, then s[j] += s[j + 8], s[j + 4], s[j + 2], s[j + 1]. The same bits at every
-// SIMD level. dtype is a float of 16 bits or more. Unless it is float64, the result is finite
-// exactly where all elements are: CountNonFinite needs to be asked only where it is not. 0 for
-// count 0.
+// The sum of squares in double, in an order that depends on the number of elements alone: element i
+// is added to partial sum i mod 16, then s[j] += s[j + 8], s[j + 4], s[j + 2], s[j + 1]. The same
+// bits at every SIMD level, and however the elements come in pieces. dtype is a float of 16 bits or
+// more. Unless it is float64, the result is finite exactly where all elements are: CountNonFinite
+// needs to be asked only where it is not. 0 for no elements.
+class SquaresSum {
+ public:
+  // The next elements; all pieces but the last have a multiple of 16.
+  void Add(DType dtype, const void* data, size_t count) {
+    Add(dtype, data, count, ActiveSimdLevel());
+  }
+  void Add(DType dtype, const void* data, size_t count, SimdLevel level);
+
+  double Total() const;
+
+ private:
+  double sums_[16] = {};
+};
 double SumOfSquares(DType dtype, const void* data, size_t count);
 double SumOfSquares(DType dtype, const void* data, size_t count, SimdLevel level);
 

@@ -1,5 +1,6 @@
 #include "optimizer/kernels/gradient_stats.h"
 
+#include <algorithm>
 #include <bit>
 #include <cmath>
 #include <cstdint>
@@ -123,6 +124,17 @@ INSTANTIATE_TEST_SUITE_P(All, GradientStatsTest, ::testing::ValuesIn(AllKernels(
                            return std::string(NameOf(std::get<0>(info.param))) + "_" +
                                   std::string(NameOf(std::get<1>(info.param)));
                          });
+
+TEST(SquaresSumTest, PiecesOfSixteensGiveTheBitsOfTheWhole) {
+  const std::vector<unsigned char> data = NormalElements(DType::kBFloat16, 333, 0);
+  for (const size_t piece : {size_t{16}, size_t{48}, size_t{320}}) {
+    SquaresSum sum;
+    for (size_t at = 0; at < 333; at += piece) {
+      sum.Add(DType::kBFloat16, data.data() + 2 * at, std::min(piece, 333 - at));
+    }
+    EXPECT_EQ(sum.Total(), OrderedSum(DType::kBFloat16, data.data(), 333)) << piece;
+  }
+}
 
 TEST(GradientStatsActiveTest, TheActiveLevelIsTaken) {
   const std::vector<unsigned char> data = NormalElements(DType::kBFloat16, 333, 0);

@@ -78,9 +78,10 @@ RZ_SIMD_INLINE void AddSquares(const unsigned char* from, F64 (&sums)[kSumVector
 }
 
 template <typename C>
-double SumOfSquares(const void* data, size_t count) {
+void AddSquaresOf(const void* data, size_t count, double* sums_of) {
   const unsigned char* from = Bytes(data);
-  F64 sums[kSumVectors] = {};
+  F64 sums[kSumVectors];
+  __builtin_memcpy(sums, sums_of, sizeof(sums));
   for (; count >= kSums; count -= kSums) {
     AddSquares<C>(from, sums);
     from += kSums * C::kBytes;
@@ -91,12 +92,7 @@ double SumOfSquares(const void* data, size_t count) {
     __builtin_memcpy(padded, from, count * C::kBytes);
     AddSquares<C>(padded, sums);
   }
-  double tree[kSums];
-  __builtin_memcpy(tree, sums, sizeof(tree));
-  for (size_t half = kSums / 2; half > 0; half /= 2) {
-    for (size_t j = 0; j < half; ++j) tree[j] += tree[j + half];
-  }
-  return tree[0] == tree[0] ? tree[0] : __builtin_nan("");
+  __builtin_memcpy(sums_of, sums, sizeof(sums));
 }
 
 // -1 in lanes that are infinite or NaN: all bits of the exponent are set.
@@ -154,8 +150,8 @@ constinit const OptimizerKernelTable kOptimizerKernelTable = {
     .update = {KernelsOf<AdamWRule>(), KernelsOf<AdamRule>(), KernelsOf<SgdRule>(),
                KernelsOf<MomentumRule>(), KernelsOf<NesterovRule>(), KernelsOf<LionRule>(),
                KernelsOf<AdagradRule>()},
-    .sum_of_squares = {SumOfSquares<Float>, SumOfSquares<Double>, SumOfSquares<BFloat16>,
-                       SumOfSquares<Float16>},
+    .add_squares = {AddSquaresOf<Float>, AddSquaresOf<Double>, AddSquaresOf<BFloat16>,
+                    AddSquaresOf<Float16>},
     .count_non_finite = {CountNonFinite<Float>, CountNonFinite<Double>, CountNonFinite<BFloat16>,
                          CountNonFinite<Float16>},
 };

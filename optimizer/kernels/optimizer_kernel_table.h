@@ -15,7 +15,9 @@ namespace rz {
 // `states` are those of the rule, in its order.
 using UpdateKernel = void (*)(const StepConstants& constants, const void* gradient, float* master,
                               float* const* states, void* working, size_t count);
-using SumOfSquaresKernel = double (*)(const void* data, size_t count);
+// Adds the square of element i to sums[i mod kSquareSums].
+using AddSquaresKernel = void (*)(const void* data, size_t count, double* sums);
+inline constexpr size_t kSquareSums = 16;
 using CountNonFiniteKernel = int64_t (*)(const void* data, size_t count);
 
 // Dtypes in the order of DType: float32, float64, bfloat16, float16.
@@ -29,7 +31,7 @@ struct UpdateKernels {
 
 struct OptimizerKernelTable {
   UpdateKernels update[kUpdateRuleCount];
-  SumOfSquaresKernel sum_of_squares[kFloatingDTypes];
+  AddSquaresKernel add_squares[kFloatingDTypes];
   CountNonFiniteKernel count_non_finite[kFloatingDTypes];
 };
 
