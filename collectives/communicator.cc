@@ -66,8 +66,13 @@ absl::StatusOr<std::unique_ptr<Communicator::Impl>> Communicator::Impl::Create(
     Transport* transport, Group group, CommunicatorOptions options, Role role) {
   RZ_ASSIGN_OR_RETURN(const WantedAlgorithms wanted,
                       ParseAlgorithms(options.algorithms, options.numeric_mode));
+  std::shared_ptr<ProgressThread> progress;
+  if (role == Role::kWhole) progress = ProgressThread::Of(transport);
+  const ProgressThread::Section inside(progress.get());
   RZ_RETURN_IF_ERROR(ClaimCommunicatorId(transport, options.id));
-  return std::make_unique<Impl>(transport, std::move(group), std::move(options), wanted, role);
+  auto impl = std::make_unique<Impl>(transport, std::move(group), std::move(options), wanted, role);
+  impl->progress_ = std::move(progress);
+  return impl;
 }
 
 Communicator::Impl::Impl(Transport* transport, Group group, CommunicatorOptions options,
@@ -283,6 +288,7 @@ void Communicator::Impl::WaitForMovement(Deadline deadline) {
 }
 
 absl::Status Communicator::Impl::Wait(const Operation& operation, absl::Duration timeout) {
+  const ProgressThread::Section inside(progress());
   if (WaitBriefly(operation)) return ResultOf(operation);
   const Deadline deadline = Deadline::After(*options_.clock, timeout);
   while (!IsDone(operation)) {
@@ -322,7 +328,14 @@ absl::StatusOr<std::unique_ptr<Communicator>> Communicator::Create(Transport* tr
 }
 
 Communicator::Communicator(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
-Communicator::~Communicator() = default;
+
+Communicator::~Communicator() {
+  while (impl_->has_progress_thread()) impl_->StopProgressThread();
+  // That of other communicators of the transport may go on.
+  const std::shared_ptr<ProgressThread> progress = impl_->shared_progress();
+  const ProgressThread::Section inside(progress.get());
+  impl_.reset();
+}
 
 Rank Communicator::rank() const { return impl_->group().rank(); }
 int Communicator::world_size() const { return impl_->group().size(); }
@@ -330,13 +343,22 @@ bool Communicator::shares_memory() const { return impl_->shares_memory(); }
 size_t Communicator::shared_scratch_bytes() const { return impl_->shared_scratch_bytes(); }
 int Communicator::hosts() const { return impl_->hosts(); }
 
-void Communicator::Abort(absl::Status cause) { impl_->executor().RequestAbort(cause); }
+void Communicator::Abort(absl::Status cause) {
+  impl_->executor().RequestAbort(cause);
+  impl_->progress()->Wake();
+}
 
-absl::Status Communicator::status() const { return impl_->status(); }
+absl::Status Communicator::status() const {
+  const ProgressThread::Section inside(impl_->progress());
+  return impl_->status();
+}
 
 rz::FlightRecord Communicator::FlightRecord() const { return impl_->guard().Record("asked for"); }
 
-const WireCounters& Communicator::wire_counters() const { return impl_->wire_counters(); }
+const WireCounters& Communicator::wire_counters() const {
+  const ProgressThread::Section inside(impl_->progress());
+  return impl_->wire_counters();
+}
 
 absl::StatusOr<Explanation> Communicator::Explain(Collective collective, DType dtype, ReduceOp op,
                                                   int64_t count, CallOptions call) const {
@@ -369,13 +391,18 @@ bool Communicator::RunsShardKernels(DType dtype) const {
 }
 
 bool Operation::Poll() {
+  const ProgressThread::Section inside(communicator_->progress());
   if (!done()) communicator_->Poll();
   return done();
 }
 
-bool Operation::done() const { return communicator_->IsDone(*this); }
+bool Operation::done() const {
+  const ProgressThread::Section inside(communicator_->progress());
+  return communicator_->IsDone(*this);
+}
 
 absl::Status Operation::status() const {
+  const ProgressThread::Section inside(communicator_->progress());
   if (!done()) return absl::FailedPreconditionError("the operation is still under way");
   return communicator_->ResultOf(*this);
 }

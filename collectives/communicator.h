@@ -24,6 +24,8 @@
 // the wire once, and the sums of H hosts are added as those of H ranks: at most H u sum|x|, and H <
 // N. An average is divided once, by N, when everything is summed. Memory belongs to the operation
 // until it has completed. Threads: one owner thread calls everything; Abort may come from any.
+// Where StartProgressThread has been called, a thread of the communicator's moves operations
+// whenever the owner is not inside a call.
 #ifndef RINGZERO_COLLECTIVES_COMMUNICATOR_H_
 #define RINGZERO_COLLECTIVES_COMMUNICATOR_H_
 
@@ -41,6 +43,7 @@
 #include "collectives/chunk_layout.h"
 #include "collectives/cost_model.h"
 #include "collectives/limits.h"
+#include "collectives/progress_thread.h"
 #include "collectives/selection.h"
 #include "collectives/wire_counters.h"
 #include "runtime/base/clock.h"
@@ -263,6 +266,23 @@ class Communicator {
   //   ResourceExhausted  no communicator id is free on all members' transports
   absl::StatusOr<std::unique_ptr<Communicator>> Split(int64_t colour, int64_t key);
 
+  // From here on operations under way go on while the owner does something else: a thread moves
+  // them, and with them those of all communicators of this transport that have called this. It
+  // sleeps where nothing is under way. What it finds to have failed the owner's next call returns.
+  // Shard kernels may run on it. No bit and no order of operations changes; a call of the owner
+  // that comes while the thread polls waits for that poll. Local: ranks may differ. Nothing else
+  // may use the transport meanwhile but Abort and Wake. Counted: each call that is OK is followed
+  // by one of StopProgressThread, or the communicator's end. Neither is called within a Turn.
+  //   Unimplemented      the transport shows no events (a simulation)
+  //   ResourceExhausted  the system gives no thread
+  absl::Status StartProgressThread();
+  void StopProgressThread();
+  bool has_progress_thread() const;
+
+  // Keeps the progress thread out while one lives on the owner's thread: between calls that follow
+  // each other it would only be in the way. Nothing without such a thread.
+  class Turn;
+
   // Fails the communicator with `cause` (the first wins) and aborts its transport. Any thread.
   void Abort(absl::Status cause);
 
@@ -296,6 +316,15 @@ class Communicator {
   class Impl;
   explicit Communicator(std::unique_ptr<Impl> impl);
   std::unique_ptr<Impl> impl_;
+};
+
+class [[nodiscard]] Communicator::Turn {
+ public:
+  explicit Turn(Communicator* communicator);
+  ~Turn();
+
+ private:
+  const ProgressThread::Section inside_;
 };
 
 // A started operation: a handle, to be used while its communicator lives. Dropping one that is

@@ -1,6 +1,7 @@
 // The inside of Communicator: where calls become operations. communicator.cc has its life,
 // communicator_calls.cc what makes calls of arguments, communicator_split.cc the split,
-// communicator_hierarchy.cc the parts of ranks on several hosts.
+// communicator_hierarchy.cc the parts of ranks on several hosts, communicator_progress.cc the
+// thread that may take turns with the owner.
 //
 //   Start(call)     checks the call, plans it and begins it
 //   Begin           gives an operation its number and starts it, everything known
@@ -28,13 +29,14 @@
 #include "collectives/plan.h"
 #include "collectives/plan_memory.h"
 #include "collectives/point_to_point.h"
+#include "collectives/progress_thread.h"
 #include "collectives/schedule_cache.h"
 #include "collectives/selection.h"
 #include "collectives/shared/shared_link.h"
 
 namespace rz {
 
-class Communicator::Impl final : private ControlListener {
+class Communicator::Impl final : private ControlListener, public ProgressWork {
  public:
   // A part belongs to a hierarchy's parent, which judges what to fail of and keeps the record.
   enum class Role : uint8_t { kWhole, kPart };
@@ -78,7 +80,16 @@ class Communicator::Impl final : private ControlListener {
   absl::StatusOr<Operation> StartMessage(bool is_send, void* buffer, int64_t count, DType dtype,
                                          Rank peer);
 
-  int Poll();
+  // Null: a part, whose parent keeps others out.
+  ProgressThread* progress() const { return progress_.get(); }
+  const std::shared_ptr<ProgressThread>& shared_progress() const { return progress_; }
+  absl::Status StartProgressThread();
+  void StopProgressThread();
+  bool has_progress_thread() const { return progress_users_ > 0; }
+
+  int Poll() override;
+  bool NeedsPolls() const override;
+  bool ShowsEvents() const override { return shared_ == nullptr && hierarchy_ == nullptr; }
   // No operation of this communicator is under way.
   bool quiet() const;
   bool IsDone(const Operation& operation) const;
@@ -159,6 +170,8 @@ class Communicator::Impl final : private ControlListener {
   const Group group_;
   const CommunicatorOptions options_;
   const Role role_;
+  std::shared_ptr<ProgressThread> progress_;
+  int progress_users_ = 0;
   Selector selector_;
   ScheduleCache schedules_;
   PlanMemory plans_;

@@ -153,11 +153,15 @@ ShareOperation& ShareOperation::operator=(ShareOperation&&) noexcept = default;
 
 // What is under way writes into the state, which must stay until it is over.
 ShareOperation::~ShareOperation() {
-  if (state_ != nullptr) static_cast<void>(Wait());
+  if (state_ == nullptr) return;
+  const ProgressThread::Section inside(state_->impl->progress());
+  static_cast<void>(Wait());
+  state_.reset();
 }
 
 bool ShareOperation::Poll() {
   State& state = *state_;
+  const ProgressThread::Section inside(state.impl->progress());
   if (!state.failure.ok()) return true;
   if (!state.telling.has_value()) {
     if (!state.gathering->Poll()) return false;
@@ -169,6 +173,7 @@ bool ShareOperation::Poll() {
 
 absl::Status ShareOperation::Wait() {
   State& state = *state_;
+  const ProgressThread::Section inside(state.impl->progress());
   if (!state.telling.has_value() && state.failure.ok()) {
     state.failure = state.gathering->Wait();
     if (state.failure.ok()) state.failure = state.MapAndTell();
@@ -178,6 +183,7 @@ absl::Status ShareOperation::Wait() {
 }
 
 absl::StatusOr<bool> ShareOperation::Finish() {
+  const ProgressThread::Section inside(state_->impl->progress());
   const std::unique_ptr<State> state = std::move(state_);
   state->impl->selector().set_finding_out(false);
   RZ_RETURN_IF_ERROR(state->failure);
@@ -214,6 +220,7 @@ void Communicator::Impl::UseSharedMemory(std::unique_ptr<SharedArea> area) {
 }
 
 absl::StatusOr<ShareOperation> Communicator::StartShareMemory() {
+  const ProgressThread::Section inside(impl_->progress());
   if (impl_->shares_memory()) {
     return absl::FailedPreconditionError(
         absl::StrCat(impl_->group().DescribeSelf(), ": the ranks share memory already"));
@@ -242,6 +249,7 @@ absl::Status Communicator::ShareMemory() {
 
 absl::StatusOr<CommunicatorBuffer> Communicator::AllocateBuffer(size_t bytes, MemoryTag tag,
                                                                 MemoryLedger* ledger) {
+  const ProgressThread::Section inside(impl_->progress());
   CommunicatorBuffer buffer;
   if (SharedRegions* const regions = impl_->regions(); regions != nullptr && bytes > 0) {
     const absl::StatusOr<absl::Span<std::byte>> region = regions->Allocate(bytes);
@@ -277,7 +285,9 @@ CommunicatorBuffer& CommunicatorBuffer::operator=(CommunicatorBuffer&& other) no
 }
 
 CommunicatorBuffer::~CommunicatorBuffer() {
-  if (owner_ != nullptr) owner_->regions()->Free(bytes_.data());
+  if (owner_ == nullptr) return;
+  const ProgressThread::Section inside(owner_->progress());
+  owner_->regions()->Free(bytes_.data());
 }
 
 }  // namespace rz

@@ -184,6 +184,7 @@ absl::Status Communicator::Impl::CheckKernel(const Call& call, const Plan& plan)
 }
 
 absl::StatusOr<Operation> Communicator::Impl::Start(const Call& call) {
+  const ProgressThread::Section inside(progress());
   RZ_RETURN_IF_ERROR(CheckUsable());
   RZ_RETURN_IF_ERROR(CheckCall(call, group_.rank(), group_.size()));
   const Plan* const like_before = plans_.Find(call, selector_.generation());
@@ -201,6 +202,7 @@ absl::StatusOr<Operation> Communicator::Impl::Start(const Call& call) {
 }
 
 absl::StatusOr<Operation> Communicator::Impl::StartGroup(absl::Span<const Call> calls) {
+  const ProgressThread::Section inside(progress());
   RZ_RETURN_IF_ERROR(CheckUsable());
   group_algorithms_.clear();
   for (const Call& call : calls) {
@@ -270,6 +272,7 @@ absl::Status Communicator::Impl::BeginPack(absl::Span<const Call> calls, Algorit
 
 absl::StatusOr<Operation> Communicator::Impl::StartMessage(bool is_send, void* buffer,
                                                            int64_t count, DType dtype, Rank peer) {
+  const ProgressThread::Section inside(progress());
   RZ_RETURN_IF_ERROR(CheckUsable());
   RZ_RETURN_IF_ERROR(CheckMessage(is_send ? "send" : "receive", buffer, count, dtype, peer,
                                   group_.rank(), group_.size()));

@@ -64,6 +64,11 @@ inline constexpr int kMostIdlePolls = 1000;
 // second).
 inline constexpr absl::Duration kAbortDrain = absl::Seconds(10);
 
+// What a progress thread sleeps at most while calls are under way: for what no event tells (a
+// deadline, an abort), and for shared memory, where none tells anything.
+inline constexpr absl::Duration kLongestProgressSleep = absl::Milliseconds(10);
+inline constexpr absl::Duration kSharedLook = absl::Microseconds(50);
+
 // Transfers named in the message of a missed deadline.
 inline constexpr int kReportedTransfers = 4;
 

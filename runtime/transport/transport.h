@@ -124,6 +124,13 @@ class Transport {
   // (of the steady clock) has passed; may return early. Spins briefly, then sleeps without CPU.
   virtual void WaitForEvent(Deadline deadline) = 0;
 
+  // For an owner that sleeps elsewhere, with others in its place meanwhile. ArmEvent: false where
+  // Progress has something to do; otherwise EventDescriptor is readable as soon as it has, as long
+  // as nobody calls anything in between. The descriptor is the same for good, and may be polled,
+  // but not read, by any thread; -1: there is none, and ArmEvent is not called.
+  virtual int EventDescriptor() const { return -1; }
+  virtual bool ArmEvent() { return false; }
+
   // Makes a WaitForEvent under way, or the next one, return. Any thread.
   virtual void Wake() = 0;
 

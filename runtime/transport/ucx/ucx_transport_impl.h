@@ -41,6 +41,8 @@ class UcxTransport final : public Transport {
   void CancelReceives(CompletionSink* sink) override;
   int Progress() override;
   void WaitForEvent(Deadline deadline) override;
+  int EventDescriptor() const override { return worker_->event_fd(); }
+  bool ArmEvent() override;
   void Wake() override;
   void Abort(absl::Status cause) override;
   absl::StatusOr<std::unique_ptr<SharedMemory>> AllocateShared(size_t bytes) override;
@@ -75,8 +77,8 @@ class UcxTransport final : public Transport {
   // Waits on both descriptors.
   void Sleep(Deadline deadline);
   bool TakeWake();
-  // WaitForEvent has to return, whatever UCX says.
-  bool HasWork();
+  // Progress has something to do, whatever UCX says.
+  bool HasWork() const;
   absl::Status abort_cause() const;
   std::string Lanes() const;
 

@@ -2,6 +2,8 @@
 // how ranks leave.
 #include "runtime/transport/ucx/ucx_transport.h"
 
+#include <poll.h>
+
 #include <memory>
 #include <string>
 #include <vector>
@@ -107,6 +109,27 @@ TEST_P(UcxTransportTest, LanesAreWhatWasConfigured) {
   for (auto& rank : ranks_) {
     EXPECT_THAT(rank->Description(), MatchesRegex(absl::StrCat("ucx [0-9.]+: ", lane)));
   }
+}
+
+// Who sleeps elsewhere on the descriptor is woken by what arrives.
+TEST_P(UcxTransportTest, ArmedDescriptorShowsAMessage) {
+  Open(2);
+  Exchange();
+  Sink sent, received;
+  std::byte out{7}, in{0};
+  ASSERT_OK(ranks_[1]->PostRecv(Rank(0), 1, absl::MakeSpan(&in, 1), &received, 0));
+  const Deadline deadline = Deadline::After(*Clock::Steady(), kGenerous);
+  while (!ranks_[1]->ArmEvent()) {
+    ASSERT_FALSE(deadline.HasPassed(*Clock::Steady()));
+    ranks_[1]->Progress();
+  }
+  pollfd descriptor = {ranks_[1]->EventDescriptor(), POLLIN, 0};
+  EXPECT_EQ(poll(&descriptor, 1, 0), 0);
+  ASSERT_OK(ranks_[0]->PostSend(Rank(1), 1, absl::MakeSpan(&out, 1), &sent, 0));
+  while (!sent.done()) ranks_[0]->Progress();
+  EXPECT_EQ(poll(&descriptor, 1, static_cast<int>(absl::ToInt64Milliseconds(kGenerous))), 1);
+  AwaitOn(received);
+  EXPECT_EQ(in, out);
 }
 
 TEST_P(UcxTransportTest, MessagesThatArrivedBeforeAPeerLeftAreStillReceived) {

@@ -31,17 +31,22 @@ bool UcxTransport::TakeWake() {
   return true;
 }
 
-bool UcxTransport::HasWork() {
+bool UcxTransport::HasWork() const {
   return !ready_.empty() || !attention_.empty() || abort_state_ == AbortState::kUnderWay ||
-         (abort_state_ == AbortState::kNone && abort_requested_.load(std::memory_order_acquire)) ||
-         TakeWake();
+         (abort_state_ == AbortState::kNone && abort_requested_.load(std::memory_order_acquire));
+}
+
+bool UcxTransport::ArmEvent() {
+  if (HasWork()) return false;
+  const bool moving = connected_ && abort_state_ != AbortState::kDone;
+  return !moving || ucp_worker_arm(worker_->handle()) == UCS_OK;
 }
 
 void UcxTransport::WaitForEvent(Deadline deadline) {
   const bool moving = connected_ && abort_state_ != AbortState::kDone;
   const int turns = options_.spin_iterations + options_.yield_iterations;
   for (int i = 0; i < turns; ++i) {
-    if (HasWork()) return;
+    if (HasWork() || TakeWake()) return;
     if (moving && ucp_worker_progress(worker_->handle()) != 0) return;
     if (i < options_.spin_iterations) {
       PauseCore();
@@ -50,7 +55,7 @@ void UcxTransport::WaitForEvent(Deadline deadline) {
       sched_yield();
     }
   }
-  if (HasWork()) return;
+  if (HasWork() || TakeWake()) return;
   Sleep(deadline);
 }
 
