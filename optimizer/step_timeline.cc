@@ -32,6 +32,7 @@ void StepTimeline::set_trace(StepTrace* trace) {
 
 void StepTimeline::Begin() {
   if (running_) return;
+  thread_ = std::this_thread::get_id();
   running_ = true;
   ++step_;
   moment_ = StepMoment();
@@ -47,6 +48,7 @@ StepTimes StepTimeline::End() {
 }
 
 StepMoment StepTimeline::Enter(StepPart part, StepPlace place) {
+  if (std::this_thread::get_id() != thread_) return StepMoment();
   const StepMoment before = moment_;
   if (!running_) return before;
   const bool moved = trace_ != nullptr && !(place == before.place);

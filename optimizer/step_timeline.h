@@ -10,7 +10,9 @@
 // The clock is read where the thread changes from one part to another, and nowhere else; with a
 // trace, which records every stay in a part and every collective, at those too.
 //
-// Threads: the optimizer's. Allocates nothing, but for a trace's first steps.
+// Threads: the optimizer's. Enter from another one is ignored: a shard kernel that a progress
+// thread runs is nothing that the optimizer's thread does. Allocates nothing, but for a trace's
+// first steps.
 #ifndef RINGZERO_OPTIMIZER_STEP_TIMELINE_H_
 #define RINGZERO_OPTIMIZER_STEP_TIMELINE_H_
 
@@ -19,6 +21,7 @@
 #include <cstdint>
 #include <ostream>
 #include <string_view>
+#include <thread>
 #include <vector>
 
 #include "absl/time/time.h"
@@ -85,6 +88,7 @@ class StepTimeline {
   int64_t NowNanoseconds() const { return absl::ToInt64Nanoseconds(clock_->Now()); }
 
   const Clock* clock_;
+  std::thread::id thread_;  // of the step
   bool running_ = false;
   StepMoment moment_;
   absl::Duration since_;

@@ -3,6 +3,7 @@
 #include <memory>
 #include <random>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -72,6 +73,20 @@ TEST(StepTimelineTest, HiddenIsWhatPassesOutsideCommunicationWhileACollectiveIsU
   EXPECT_EQ(times.hidden, 12 * kMillisecond);
   EXPECT_EQ(times[StepPart::kCommunication], 20 * kMillisecond);
   EXPECT_EQ(times[StepPart::kBackward], 45 * kMillisecond);
+}
+
+TEST(StepTimelineTest, AnotherThreadChangesNothing) {
+  ManualClock clock;
+  StepTimeline timeline(&clock);
+  timeline.Begin();
+  timeline.Enter(StepPart::kBackward);
+  std::thread([&] {
+    const StepSection kernel(&timeline, StepPart::kOptimizer);
+    clock.Advance(1 * kMillisecond);
+  }).join();
+  const StepTimes times = timeline.End();
+  EXPECT_EQ(times[StepPart::kBackward], 1 * kMillisecond);
+  EXPECT_EQ(times[StepPart::kOptimizer], absl::ZeroDuration());
 }
 
 TEST(StepTimelineTest, BetweenStepsNothingIsMeasured) {

@@ -44,6 +44,9 @@ enum class AccumulationPolicy : uint8_t {
 // What ranks' gradients are reduced to.
 enum class GradientReduction : uint8_t { kMean, kSum };
 
+// Whether a thread of the communicator moves collectives while the program computes.
+enum class ProgressThreadUse : uint8_t { kAuto, kOff, kOn };
+
 struct ZeroConfig {
   ZeroStage stage = ZeroStage::kOne;
 
@@ -96,6 +99,10 @@ struct ZeroConfig {
   // which could not hold them until the step.
   bool overlap_communication = false;
 
+  // kAuto: where collectives go on beside computing and ranks talk over a network, if the transport
+  // can have one. Changes no bit; ranks may differ.
+  ProgressThreadUse progress_thread = ProgressThreadUse::kAuto;
+
   // Stage 3: whether a unit's parameters are let go of after forward and gathered again for
   // backward, all but the last unit's.
   bool release_after_forward = true;
@@ -134,6 +141,11 @@ inline bool HoldsWholeGradients(ZeroStage stage) {
 inline bool AnnouncesGradients(const ZeroConfig& config) {
   return config.announce_gradients || !HoldsWholeGradients(config.stage) ||
          config.gradient_accumulation_steps > 1;
+}
+
+// Collectives are under way while the program computes.
+inline bool OverlapsComputing(const ZeroConfig& config) {
+  return config.overlap_communication || !HoldsWholeGradients(config.stage);
 }
 
 // Of the gradients that enter, stand in buckets and are reduced.

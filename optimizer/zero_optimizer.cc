@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <optional>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -10,6 +11,7 @@
 #include "optimizer/model_shape.h"
 #include "optimizer/model_state.h"
 #include "optimizer/parameter_broadcast.h"
+#include "optimizer/progress_hold.h"
 #include "optimizer/stage_policy.h"
 #include "optimizer/step_pipeline.h"
 #include "optimizer/step_timeline.h"
@@ -27,6 +29,7 @@ class ZeroOptimizer::Impl {
   Impl(Communicator* communicator, ZeroConfig config, FlatLayout layout, Partition partition,
        ModelState state, OptimizerKernel kernel)
       : communicator_(communicator),
+        progress_(communicator),
         config_(config),
         layout_(std::move(layout)),
         groups_(layout_),
@@ -54,9 +57,10 @@ class ZeroOptimizer::Impl {
                   &timeline_),
         learning_rates_(config_.groups.size()) {}
 
-  absl::Status Allocate() {
+  absl::Status Prepare() {
     RZ_RETURN_IF_ERROR(units_.AllocatePersistent());
-    return reducer_.Allocate();
+    RZ_RETURN_IF_ERROR(reducer_.Allocate());
+    return progress_.Start(config_);
   }
 
   absl::Status StartInitialize(Initializer initializer) {
@@ -122,6 +126,7 @@ class ZeroOptimizer::Impl {
   }
 
   absl::Status Gather(size_t unit, Pass pass) {
+    const Communicator::Turn turn(communicator_);
     RZ_RETURN_IF_ERROR(StartGather(unit, pass));
     if (units_.IsWhole(unit)) return communicator_->status();
     const StepSection waiting(&timeline_, StepPart::kCommunication);
@@ -163,6 +168,9 @@ class ZeroOptimizer::Impl {
 
   // Polls to the end, sleeping in the operation that is waited for.
   void Run() {
+    // A step computes between its collectives, and lets the thread in meanwhile.
+    std::optional<Communicator::Turn> turn;
+    if (!pipeline_.running()) turn.emplace(communicator_);
     while (!Poll()) {
       Operation* operation = broadcast_.running()  ? broadcast_.awaited()
                              : pipeline_.running() ? pipeline_.awaited()
@@ -242,6 +250,7 @@ class ZeroOptimizer::Impl {
   }
 
   Communicator* communicator_;
+  ProgressHold progress_;
   ZeroConfig config_;
   FlatLayout layout_;
   GroupRuns groups_;
@@ -282,7 +291,7 @@ absl::StatusOr<std::unique_ptr<ZeroOptimizer>> ZeroOptimizer::Create(Communicato
   RZ_ASSIGN_OR_RETURN(ModelState state, ModelState::Allocate(communicator, partition, config));
   auto impl = std::make_unique<Impl>(communicator, config, std::move(layout), std::move(partition),
                                      std::move(state), kernel);
-  RZ_RETURN_IF_ERROR(impl->Allocate());
+  RZ_RETURN_IF_ERROR(impl->Prepare());
   return std::unique_ptr<ZeroOptimizer>(new ZeroOptimizer(std::move(impl)));
 }
 

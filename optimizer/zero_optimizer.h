@@ -45,9 +45,11 @@
 //     backward   for each unit from the last: Gather, compute and AddGradient, Release(kBackward)
 //     EndMicroStep between micro-steps; Step
 //
-// Threads: one owner thread, the communicator's. Nothing is allocated in a step that is taken,
-// after the first. After an error that other ranks see too (of a collective) the communicator has
-// failed, and every later call returns its first cause; working parameters are then unusable.
+// Threads: one owner thread, the communicator's; where config.progress_thread says so the
+// communicator's own thread moves collectives while the owner is not in a call. Nothing is
+// allocated in a step that is taken, after the first. After an error that other ranks see too (of a
+// collective) the communicator has failed, and every later call returns its first cause; working
+// parameters are then unusable.
 #ifndef RINGZERO_OPTIMIZER_ZERO_OPTIMIZER_H_
 #define RINGZERO_OPTIMIZER_ZERO_OPTIMIZER_H_
 
@@ -86,7 +88,8 @@ class ZeroOptimizer {
   // Allocates this rank's states, all zero. Local: no traffic. The communicator outlives the
   // optimizer and is deterministic for ddp and ZeRO to give equal bits.
   //   InvalidArgument    a parameter or a config value that cannot be; the message names it
-  //   Unimplemented      a stage or dtype this optimizer does not run
+  //   Unimplemented      a stage or dtype this optimizer does not run; a progress thread is asked
+  //                      for and the transport cannot have one
   //   ResourceExhausted  no memory; the message says for what
   static absl::StatusOr<std::unique_ptr<ZeroOptimizer>> Create(Communicator* communicator,
                                                                std::vector<ParamSpec> specs,

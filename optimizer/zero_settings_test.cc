@@ -189,6 +189,17 @@ TEST(ZeroSettingsTest, AnOverflowAtTheSmallestScaleIsAnError) {
   }
 }
 
+TEST(ZeroSettingsTest, AProgressThreadThatIsAskedForAndCannotBeIsAnError) {
+  ZeroConfig config = Config(ZeroStage::kOne, DType::kFloat32);
+  config.progress_thread = ProgressThreadUse::kOn;
+  EXPECT_THAT(SimRanks::Create(2, "", {{"w", {50}}}, config),
+              StatusIs(absl::StatusCode::kUnimplemented, HasSubstr("progress thread")));
+  // Nobody insists on it here.
+  config.progress_thread = ProgressThreadUse::kAuto;
+  config.overlap_communication = true;
+  EXPECT_OK(SimRanks::Create(2, "", {{"w", {50}}}, config).status());
+}
+
 TEST(ZeroSettingsTest, TheScheduleGivesTheRateOfAStepThatHasNone) {
   ZeroConfig config = Config(ZeroStage::kOne, DType::kFloat32);
   config.schedule = {.kind = ScheduleKind::kWarmup,

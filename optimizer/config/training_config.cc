@@ -186,6 +186,9 @@ absl::Status FillZero(const proto::Config& from, ZeroConfig* zero, WorkedOut* wo
       from.gradient_allreduce_op() == "sum" ? GradientReduction::kSum : GradientReduction::kMean;
   zero->accumulation = from.ringzero().accumulation() == "shard" ? AccumulationPolicy::kShard
                                                                  : AccumulationPolicy::kLocal;
+  const std::string& thread = from.ringzero().progress_thread();
+  if (thread == "on") zero->progress_thread = ProgressThreadUse::kOn;
+  if (thread == "off") zero->progress_thread = ProgressThreadUse::kOff;
   constexpr int64_t kMostInFlight = 1024;
   zero->buckets_in_flight =
       static_cast<int>(std::clamp<int64_t>(from.ringzero().buckets_in_flight(), 0, kMostInFlight));

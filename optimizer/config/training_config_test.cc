@@ -71,7 +71,8 @@ TEST(ParseConfigTest, EveryKey) {
       "stage3_param_persistence_threshold": 13, "contiguous_gradients": true,
       "sub_group_size": 1e9},
     "ringzero": {"accumulation": "shard", "buckets_in_flight": 9,
-      "max_skipped_steps": 3, "fused_step": false, "inspect_gradients": false}})",
+      "max_skipped_steps": 3, "fused_step": false, "inspect_gradients": false,
+      "progress_thread": "on"}})",
                                                                 4));
   const ZeroConfig& zero = config.zero;
   EXPECT_EQ(zero.optimizer.kind, OptimizerKind::kAdam);
@@ -111,6 +112,7 @@ TEST(ParseConfigTest, EveryKey) {
   EXPECT_EQ(zero.max_skipped_steps, 3);
   EXPECT_FALSE(zero.fuse_step);
   EXPECT_FALSE(zero.inspect_gradients);
+  EXPECT_EQ(zero.progress_thread, ProgressThreadUse::kOn);
   EXPECT_EQ(config.steps_per_print, 5);
   EXPECT_TRUE(config.wall_clock_breakdown);
   EXPECT_TRUE(config.memory_breakdown);

@@ -68,6 +68,10 @@ std::vector<Beaten> BeatenBy(const TrainConfig& config) {
           {"accumulation", "ringzero.accumulation",
            config.zero.accumulation == AccumulationPolicy::kShard ? "shard" : "local"},
           {"overlap", "zero_optimization.overlap_comm", truth(config.zero.overlap_communication)},
+          {"progress-thread", "ringzero.progress_thread",
+           config.zero.progress_thread == ProgressThreadUse::kOn    ? "on"
+           : config.zero.progress_thread == ProgressThreadUse::kOff ? "off"
+                                                                    : "auto"},
           {"global-batch", "train_batch_size", absl::StrCat(config.global_batch)}};
 }
 
@@ -105,6 +109,7 @@ absl::Status ApplyConfig(std::string_view json, const FlagSet& flags, int ranks,
   }
   if (flags.WasSet("accumulation")) config->zero.accumulation = given.accumulation;
   if (flags.WasSet("overlap")) config->zero.overlap_communication = given.overlap_communication;
+  if (flags.WasSet("progress-thread")) config->zero.progress_thread = given.progress_thread;
   if (!flags.WasSet("stage")) config->stage = file.zero.stage;
   if (!flags.WasSet("dtype")) config->dtype = file.zero.dtype;
   config->optimizer = Optimizer(file.zero.optimizer, config->optimizer, flags);

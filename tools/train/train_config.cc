@@ -89,6 +89,10 @@ void TrainFlags::Declare(FlagSet* flags) {
               "the shard (less memory)");
   flags->Bool("overlap", &values_.zero.overlap_communication,
               "reduce gradients during backward; stages 2 and 3 always do");
+  flags->Enum(
+      "progress-thread", &progress_thread_, {"auto", "on", "off"},
+      "whether a thread of each rank moves collectives while the rank computes; auto: where "
+      "they overlap with computing and ranks talk over a network");
   flags->Int("global-batch", &values_.global_batch, {1, kMaxGlobalBatch},
              absl::StrCat("samples of a step over all ranks, which take the rounded-up or -down "
                           "share (with a text ",
@@ -213,6 +217,8 @@ absl::StatusOr<TrainConfig> TrainFlags::Read(const FlagSet& flags,
   config.dtype = *ParseDType(dtype_);
   config.numeric_mode = *ParseNumericMode(numeric_mode_);
   if (accumulation_ == "shard") config.zero.accumulation = AccumulationPolicy::kShard;
+  if (progress_thread_ == "on") config.zero.progress_thread = ProgressThreadUse::kOn;
+  if (progress_thread_ == "off") config.zero.progress_thread = ProgressThreadUse::kOff;
   ReadOptimizer(flags, &config);
   if (flags.WasSet("config")) {
     RZ_RETURN_IF_ERROR(ApplyConfigFile(config_path_, flags, ranks, &config));

@@ -95,6 +95,7 @@ class TrainFlags {
   std::string dtype_ = "bf16";
   std::string numeric_mode_ = "deterministic";
   std::string accumulation_ = "local";
+  std::string progress_thread_ = "auto";
   std::string optimizer_ = "AdamW";
   std::string config_path_;
   std::string schedule_ = "constant";
