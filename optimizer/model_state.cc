@@ -12,8 +12,10 @@ constexpr std::array<MemoryTag, kMaxOptimizerStates> kStateTags = {MemoryTag::kM
 }  // namespace
 
 bool FusesStep(const ZeroConfig& config, const Communicator& communicator) {
-  return config.fuse_step && config.stage == ZeroStage::kOne && !AccumulatesShards(config) &&
-         GradientDType(config) == config.dtype && communicator.RunsShardKernels(config.dtype);
+  const bool pays = FusingPays(config, communicator.world_size());
+  return config.fuse_step.value_or(pays) && config.stage == ZeroStage::kOne &&
+         !AccumulatesShards(config) && GradientDType(config) == config.dtype &&
+         communicator.RunsShardKernels(config.dtype);
 }
 
 absl::StatusOr<ModelState> ModelState::Allocate(Communicator* communicator,

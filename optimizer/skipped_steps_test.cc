@@ -101,7 +101,9 @@ TEST(SkippedStepsTest, TheTenthInARowEndsTheRunOnEveryRank) {
 TEST(SkippedStepsTest, WhereRanksShareMemoryTheSameIsSaid) {
   for (const ZeroStage stage : kStages) {
     SCOPED_TRACE(::testing::Message() << "stage " << stage);
-    const auto ranks = MakeRanks(Config(stage), SimRanks::kSharedMemory);
+    ZeroConfig config = Config(stage);
+    config.fuse_step = true;
+    const auto ranks = MakeRanks(config, SimRanks::kSharedMemory);
     EXPECT_FALSE(StepWith(*ranks, 0)[0]->skipped);
     const std::string before = ranks->StateBits(1);
     const auto reports = StepWith(*ranks, kInfinity);

@@ -76,7 +76,7 @@ struct Variant {
   int64_t persistence = 0;
   int64_t max_live = 1'000'000'000;
   uint64_t seed = 1;
-  bool fused = true;  // where ranks share memory
+  bool fused = true;  // of stage 1, where ranks share memory
 };
 
 std::ostream& operator<<(std::ostream& os, const Variant& v) {

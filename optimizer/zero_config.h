@@ -118,7 +118,9 @@ struct ZeroConfig {
 
   // Stage 1, where ranks share memory and gradients have the working dtype and are not kept in
   // float32: sum, inspect, update and share without keeping what comes between. The same bits.
-  bool fuse_step = true;
+  // Where it is not set, if it is faster: gradients that are inspected are summed twice, which pays
+  // for two ranks at most.
+  std::optional<bool> fuse_step;
 
   // Whether a step's gradients are looked at before it is taken: for the norm, clipping, and
   // elements that are not finite. Without it such elements spoil the parameters; a fused step then
@@ -172,6 +174,9 @@ inline bool AccumulatesLocally(const ZeroConfig& config) {
 inline DType AppliedGradientDType(const ZeroConfig& config) {
   return AccumulatesShards(config) ? DType::kFloat32 : GradientDType(config);
 }
+
+// Whether a fused step is the faster one, where it can be.
+bool FusingPays(const ZeroConfig& config, int world);
 
 // Learning rate of a group's step after `steps_taken` others, by the schedule.
 double ScheduledRate(const ZeroConfig& config, size_t group, int64_t steps_taken);

@@ -43,7 +43,7 @@ TEST(ParseConfigTest, Defaults) {
   EXPECT_EQ(zero.schedule.kind, ScheduleKind::kConstant);
   EXPECT_EQ(zero.gradient_clipping, 1);
   EXPECT_EQ(zero.max_skipped_steps, 10);
-  EXPECT_TRUE(zero.fuse_step);
+  EXPECT_EQ(zero.fuse_step, std::nullopt);
   EXPECT_TRUE(zero.inspect_gradients);
   EXPECT_EQ(zero.loss_scale.scale, 1);
   EXPECT_EQ(zero.reduce_bucket_size, 500'000'000);
@@ -110,7 +110,7 @@ TEST(ParseConfigTest, EveryKey) {
   EXPECT_EQ(zero.param_persistence_threshold, 13);
   EXPECT_EQ(zero.buckets_in_flight, 9);
   EXPECT_EQ(zero.max_skipped_steps, 3);
-  EXPECT_FALSE(zero.fuse_step);
+  EXPECT_EQ(zero.fuse_step, false);
   EXPECT_FALSE(zero.inspect_gradients);
   EXPECT_EQ(zero.progress_thread, ProgressThreadUse::kOn);
   EXPECT_EQ(config.steps_per_print, 5);
