@@ -78,6 +78,18 @@ class ZeroOptimizer::Impl {
     return absl::OkStatus();
   }
 
+  absl::Status Resume(int64_t steps) {
+    RZ_RETURN_IF_ERROR(CheckReady());
+    if (steps < 0) return absl::InvalidArgumentError(absl::StrCat("steps taken: ", steps));
+    if (reducer_.has_begun()) {
+      return absl::FailedPreconditionError(
+          "gradients of a step have been announced; take the step before Resume");
+    }
+    RZ_RETURN_IF_ERROR(units_.Invalidate());
+    steps_taken_ = steps;
+    return absl::OkStatus();
+  }
+
   absl::Status StartStep(const StepOptions& options) {
     RZ_RETURN_IF_ERROR(CheckReady());
     RZ_RETURN_IF_ERROR(
@@ -391,6 +403,18 @@ absl::Span<const std::byte> ZeroOptimizer::parameter_shard() const {
   if (config().stage != ZeroStage::kThree) return {};
   return impl_->state().parameters.bytes();
 }
+
+// Addresses of bytes are not const, however a state is reached.
+absl::Span<float> ZeroOptimizer::mutable_optimizer_state(size_t index) {
+  return impl_->state().optimizer[index].as<float>();
+}
+absl::Span<float> ZeroOptimizer::mutable_master() { return impl_->state().master.as<float>(); }
+absl::Span<std::byte> ZeroOptimizer::mutable_parameter_shard() {
+  if (config().stage != ZeroStage::kThree) return {};
+  return impl_->state().parameters.bytes();
+}
+
+absl::Status ZeroOptimizer::Resume(int64_t steps) { return impl_->Resume(steps); }
 
 absl::Status ZeroOptimizer::CheckGathered(size_t index) const {
   return impl_->units().CheckParameter(index);

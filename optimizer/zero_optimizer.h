@@ -211,6 +211,18 @@ class ZeroOptimizer {
   absl::Span<const float> master() const;
   absl::Span<const std::byte> parameter_shard() const;
 
+  // The same, to be written between steps, by all ranks, when saved states are loaded; then Resume.
+  absl::Span<float> mutable_optimizer_state(size_t index);
+  absl::Span<float> mutable_master();
+  absl::Span<std::byte> mutable_parameter_shard();
+
+  // Goes on after `steps` steps, with states that were written since Initialize. In all stages but 3
+  // the working parameters are written through Params, whole and alike on all ranks. Local: ranks
+  // that go on from different steps find out in the next one.
+  //   InvalidArgument     steps is negative
+  //   FailedPrecondition  before Initialize; within a step
+  absl::Status Resume(int64_t steps);
+
   // What this rank holds now. Exact where nothing else uses the ledger's model-state tags.
   MemoryReport Memory() const;
 

@@ -149,6 +149,30 @@ typedef struct rz_step_report {
  *   RZ_ERROR_OUT_OF_RANGE         steps were skipped too often; the text has the parameter */
 RZ_API rz_result_t rz_zero_step(rz_zero_t* zero, double learning_rate, rz_step_report_t* report);
 
+/* The same with a rate for each of parameter groups[count]: first of those that match none of
+ * ringzero.parameter_groups in the configuration, then of each group there. No lr_scale is applied.
+ *   RZ_ERROR_INVALID_ARGUMENT  another number of groups; otherwise as rz_zero_step */
+RZ_API rz_result_t rz_zero_step_groups(rz_zero_t* zero, const double* learning_rates, size_t count,
+                                       rz_step_report_t* report);
+
+/* What this rank owns, to be saved and loaded: float32 master weights (none with float32
+ * parameters, which are their own) and moments, and in stage 3 its shard of the working parameters.
+ * Their order follows from parameters, configuration and number of ranks. */
+enum { RZ_STATE_MASTER = 0, RZ_STATE_MOMENT1 = 1, RZ_STATE_MOMENT2 = 2, RZ_STATE_PARAMETERS = 3 };
+
+/* *view is the first of *bytes bytes of a state, NULL and 0 where there is none; the library's,
+ * until rz_zero_destroy. It may be written between steps, on all ranks, with what another optimizer
+ * of the same parameters, configuration and number of ranks had; then rz_zero_resume. Local.
+ *   RZ_ERROR_INVALID_ARGUMENT  a null pointer, or no such state */
+RZ_API rz_result_t rz_zero_state(rz_zero_t* zero, int32_t state, void** view, size_t* bytes);
+
+/* Goes on after `steps` steps with states that were written. In all stages but 3 working parameters
+ * (rz_zero_parameter) may be written too, whole and alike on all ranks. A dynamic loss scale starts
+ * anew. Local; ranks that disagree find out in the next step.
+ *   RZ_ERROR_INVALID_ARGUMENT     steps < 0
+ *   RZ_ERROR_FAILED_PRECONDITION  before rz_zero_initialize; within a step */
+RZ_API rz_result_t rz_zero_resume(rz_zero_t* zero, int64_t steps);
+
 /* Steps taken; what the schedule says of the next one; and what the sum over this rank's samples is
  * to be multiplied by, where all ranks together have `samples` in all micro-steps: N / samples
  * times the loss scale. Local.

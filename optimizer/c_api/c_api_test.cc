@@ -131,6 +131,85 @@ TEST(ZeroTest, AllStagesTrainToTheSameBits) {
   EXPECT_EQ(by_stage.size(), 4u);
 }
 
+std::vector<std::vector<char>> StatesOf(rz_zero_t* zero) {
+  std::vector<std::vector<char>> states;
+  for (int32_t state : {RZ_STATE_MASTER, RZ_STATE_MOMENT1, RZ_STATE_MOMENT2, RZ_STATE_PARAMETERS}) {
+    void* view = nullptr;
+    size_t bytes = 0;
+    OK(rz_zero_state(zero, state, &view, &bytes));
+    states.emplace_back(static_cast<char*>(view), static_cast<char*>(view) + bytes);
+  }
+  return states;
+}
+
+void SetStates(rz_zero_t* zero, const std::vector<std::vector<char>>& states) {
+  for (size_t state = 0; state < states.size(); ++state) {
+    void* view = nullptr;
+    size_t bytes = 0;
+    OK(rz_zero_state(zero, static_cast<int32_t>(state), &view, &bytes));
+    ASSERT_EQ(bytes, states[state].size());
+    if (bytes > 0) std::memcpy(view, states[state].data(), bytes);
+  }
+}
+
+TEST(ZeroTest, GoesOnFromStatesThatWereKept) {
+  for (const char* stage : {"0", "1", "2", "3"}) {
+    RunOptimizers(3, Config(stage), [&](int rank, rz_zero_t* zero) {
+      float scale = 1;
+      OK(rz_zero_initialize(zero, Fill, &scale));
+      for (int step = 0; step < 2; ++step) Step(rank, zero, nullptr);
+      const auto states = StatesOf(zero);
+      const auto weights = Weights(zero);
+      for (int step = 0; step < 2; ++step) Step(rank, zero, nullptr);
+      const auto expected = Weights(zero);
+
+      OK(rz_zero_initialize(zero, Fill, &scale));
+      EXPECT_EQ(rz_zero_resume(zero, -1), RZ_ERROR_INVALID_ARGUMENT);
+      SetStates(zero, states);
+      for (size_t i = 0; i < weights.size() && std::string(stage) != "3"; ++i) {
+        const void* view = nullptr;
+        size_t count = 0;
+        OK(rz_zero_parameter(zero, i, &view, &count));
+        std::memcpy(const_cast<void*>(view), weights[i].data(), count * sizeof(float));
+      }
+      OK(rz_zero_resume(zero, 2));
+      EXPECT_EQ(Weights(zero), weights) << "stage " << stage;
+      rz_step_report_t report = RZ_STEP_REPORT_INIT;
+      for (int step = 0; step < 2; ++step) Step(rank, zero, &report);
+      EXPECT_EQ(report.step, 4);
+      EXPECT_EQ(Weights(zero), expected) << "stage " << stage;
+      void* view = nullptr;
+      size_t bytes = 0;
+      EXPECT_EQ(rz_zero_state(zero, 4, &view, &bytes), RZ_ERROR_INVALID_ARGUMENT);
+    });
+  }
+}
+
+TEST(ZeroTest, ParameterGroupsHaveRatesOfTheirOwn) {
+  const std::string config =
+      R"({"train_batch_size": 6, "zero_optimization": {"stage": 1}, "gradient_clipping": 0,
+          "optimizer": {"type": "SGD", "params": {"lr": 0.1}},
+          "ringzero": {"parameter_groups": [{"match": "*.bias"}, {"match": "second.*"}]}})";
+  RunOptimizers(2, config, [&](int rank, rz_zero_t* zero) {
+    float scale = 1;
+    OK(rz_zero_initialize(zero, Fill, &scale));
+    const auto before = Weights(zero);
+    for (size_t i = 0; i < 4; ++i) {
+      const std::vector<float> gradient(kCounts[i], 1);
+      OK(rz_zero_add_gradient(zero, i, gradient.data(), gradient.size(), RZ_FLOAT32));
+    }
+    const double rates[] = {0.5, 0, 2};
+    EXPECT_EQ(rz_zero_step_groups(zero, rates, 2, nullptr), RZ_ERROR_INVALID_ARGUMENT);
+    EXPECT_EQ(rz_zero_step_groups(zero, nullptr, 3, nullptr), RZ_ERROR_INVALID_ARGUMENT);
+    OK(rz_zero_step_groups(zero, rates, 3, nullptr));
+    const auto after = Weights(zero);
+    EXPECT_EQ(after[0][0], before[0][0] - 0.5f);
+    EXPECT_EQ(after[1], before[1]);
+    EXPECT_EQ(after[2][1], before[2][1] - 2);
+    EXPECT_EQ(after[3], before[3]);
+  });
+}
+
 TEST(ZeroTest, GradientViewsGiveWhatAddedGradientsGive) {
   std::vector<std::vector<float>> added, viewed;
   RunOptimizers(1, Config("1"), [&](int rank, rz_zero_t* zero) {

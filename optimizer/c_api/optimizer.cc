@@ -10,49 +10,15 @@
 #include "collectives/c_api/comm_handle.h"
 #include "collectives/c_api/submit.h"
 #include "optimizer/c_api/c_api.h"
+#include "optimizer/c_api/optimizer_use.h"
 #include "optimizer/config/training_config.h"
+#include "optimizer/group_rules.h"
 #include "optimizer/layout/limits.h"
 #include "optimizer/zero_optimizer.h"
 #include "runtime/base/status_macros.h"
 
 namespace rz::c_api {
 namespace {
-
-// The communicator's handle cannot end before, since it counts its optimizers.
-struct OptimizerHandle {
-  CommHandle* comm = nullptr;
-  std::unique_ptr<ZeroOptimizer> optimizer;
-};
-using OptimizerTable = HandleTable<OptimizerHandle, HandleKind::kOptimizer>;
-
-// An optimizer within a call of this thread.
-class OptimizerUse {
- public:
-  static absl::StatusOr<OptimizerUse> Enter(const void* handle) {
-    RZ_ASSIGN_OR_RETURN(OptimizerTable::Pin pin, OptimizerTable::Get().Find(handle));
-    RZ_ASSIGN_OR_RETURN(JobSession::Use use, pin->comm->session->Enter());
-    return OptimizerUse(std::move(pin), std::move(use));
-  }
-
-  ZeroOptimizer* operator->() const { return pin_->optimizer.get(); }
-  ZeroOptimizer& operator*() const { return *pin_->optimizer; }
-  CommHandle& comm() const { return *pin_->comm; }
-  OptimizerTable::Pin TakePin() { return std::move(pin_); }
-
- private:
-  OptimizerUse(OptimizerTable::Pin pin, JobSession::Use use)
-      : pin_(std::move(pin)), use_(std::move(use)) {}
-  OptimizerTable::Pin pin_;
-  JobSession::Use use_;  // ends first
-};
-
-template <typename Body>
-rz_result_t Run(const char* function, rz_zero_t* zero, const Body& body) {
-  return Guarded(function, [&]() -> absl::Status {
-    RZ_ASSIGN_OR_RETURN(const OptimizerUse use, OptimizerUse::Enter(zero));
-    return Outcome(use.comm(), body(*use));
-  });
-}
 
 absl::StatusOr<ParamSpec> ReadParameter(const rz_parameter_t& given, size_t index) {
   const std::string where = absl::StrCat("parameters[", index, "].");
@@ -86,7 +52,7 @@ absl::StatusOr<std::vector<ParamSpec>> ReadParameters(const rz_parameter_t* para
   return specs;
 }
 
-absl::StatusOr<ZeroConfig> ReadConfig(const rz_zero_options_t* given, int world) {
+absl::StatusOr<TrainingConfig> ReadConfig(const rz_zero_options_t* given, int world) {
   RZ_RETURN_IF_ERROR(CheckNotNull(given, "options"));
   RZ_ASSIGN_OR_RETURN(const rz_zero_options_t options,
                       ReadOptions(given, rz_zero_options_t(RZ_ZERO_OPTIONS_INIT)));
@@ -98,19 +64,20 @@ absl::StatusOr<ZeroConfig> ReadConfig(const rz_zero_options_t* given, int world)
         "gradient_views: stages 2 and 3, and micro-steps, have no views of gradients; add them "
         "with rz_zero_add_gradient");
   }
-  return config.zero;
+  return config;
 }
 
 absl::Status Create(rz_comm_t* comm, const rz_parameter_t* parameters, size_t count,
                     const rz_zero_options_t* options, rz_zero_t** zero) {
   RZ_ASSIGN_OR_RETURN(const CommUse use, CommUse::Enter(comm));
   RZ_ASSIGN_OR_RETURN(std::vector<ParamSpec> specs, ReadParameters(parameters, count));
-  RZ_ASSIGN_OR_RETURN(const ZeroConfig config,
+  RZ_ASSIGN_OR_RETURN(const TrainingConfig config,
                       ReadConfig(options, use->communicator->world_size()));
+  RZ_RETURN_IF_ERROR(AssignGroups(config.group_rules, &specs));
   auto made = std::make_unique<OptimizerHandle>();
   made->comm = &*use;
-  RZ_ASSIGN_OR_RETURN(made->optimizer,
-                      ZeroOptimizer::Create(use->communicator.get(), std::move(specs), config));
+  RZ_ASSIGN_OR_RETURN(made->optimizer, ZeroOptimizer::Create(use->communicator.get(),
+                                                             std::move(specs), config.zero));
   RZ_ASSIGN_OR_RETURN(void* const handle, OptimizerTable::Get().Insert(made.get()));
   static_cast<void>(made.release());  // the table's
   ++use->optimizers;
@@ -173,6 +140,13 @@ void FillReport(const StepReport& step, rz_step_report_t* report) {
                .payload_bytes = step.payload_bytes,
                .control_bytes = step.control_bytes},
               report);
+}
+
+absl::Status Step(ZeroOptimizer& optimizer, const StepOptions& options, rz_step_report_t* report) {
+  if (report != nullptr) RZ_RETURN_IF_ERROR(CheckReport(report, "report"));
+  RZ_ASSIGN_OR_RETURN(const StepReport step, optimizer.Step(options));
+  if (report != nullptr) FillReport(step, report);
+  return absl::OkStatus();
 }
 
 void FillReport(const MemoryReport& memory, rz_memory_report_t* report) {
@@ -313,13 +287,21 @@ rz_result_t rz_zero_release(rz_zero_t* zero, size_t unit, int32_t pass) {
 }
 
 rz_result_t rz_zero_step(rz_zero_t* zero, double learning_rate, rz_step_report_t* report) {
-  return Run(__func__, zero, [&](ZeroOptimizer& optimizer) -> absl::Status {
-    if (report != nullptr) RZ_RETURN_IF_ERROR(CheckReport(report, "report"));
+  return Run(__func__, zero, [&](ZeroOptimizer& optimizer) {
     rz::StepOptions options;
     if (!(learning_rate < 0)) options.learning_rate = learning_rate;
-    RZ_ASSIGN_OR_RETURN(const rz::StepReport step, optimizer.Step(options));
-    if (report != nullptr) FillReport(step, report);
-    return absl::OkStatus();
+    return Step(optimizer, options, report);
+  });
+}
+
+rz_result_t rz_zero_step_groups(rz_zero_t* zero, const double* learning_rates, size_t count,
+                                rz_step_report_t* report) {
+  return Run(__func__, zero, [&](ZeroOptimizer& optimizer) -> absl::Status {
+    RZ_RETURN_IF_ERROR(CheckNotNull(learning_rates, "learning_rates"));
+    if (count == 0) return absl::InvalidArgumentError("count is 0; there is at least one group");
+    rz::StepOptions options;
+    options.group_learning_rates = absl::MakeConstSpan(learning_rates, count);
+    return Step(optimizer, options, report);
   });
 }
 
