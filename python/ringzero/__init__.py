@@ -27,6 +27,7 @@ from .errors import (
     PermissionDeniedError, TimeoutError, UnavailableError, UnsupportedError, WrongThreadError)
 from .job import Job, Server
 from .request import Request
+from .zero import Zero
 
 __version__ = "0.1.0"
 

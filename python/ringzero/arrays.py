@@ -68,8 +68,9 @@ def _of_torch(tensor: Any) -> Buffer:
                   tuple(tensor.shape), False, tensor)
 
 
-class _DLTensor(ctypes.Structure):
-    # DLPack's DLTensor, the first member of a DLManagedTensor.
+class DLTensor(ctypes.Structure):
+    """DLPack's DLTensor, the first member of a DLManagedTensor."""
+
     _fields_ = [("data", ctypes.c_void_p), ("device_type", ctypes.c_int32),
                 ("device_id", ctypes.c_int32), ("ndim", ctypes.c_int32), ("code", ctypes.c_uint8),
                 ("bits", ctypes.c_uint8), ("lanes", ctypes.c_uint16),
@@ -87,7 +88,7 @@ _capsule_pointer.argtypes = [ctypes.py_object, ctypes.c_char_p]
 def _of_dlpack(array: Any) -> Buffer:
     # The capsule is never consumed, so its own destructor lets go of the memory.
     capsule = array.__dlpack__()
-    tensor = _DLTensor.from_address(_capsule_pointer(capsule, b"dltensor"))
+    tensor = DLTensor.from_address(_capsule_pointer(capsule, b"dltensor"))
     if tensor.device_type not in _HOST_DEVICES:
         raise errors.UnsupportedError(
             f"the array is on DLPack device {tensor.device_type}; this module moves host memory: "

@@ -71,6 +71,11 @@ class Communicator(Collectives):
         self._requests: Set[Request] = set()
         self._splits: Set["Communicator"] = set()  # of this one and of those, still open
         self._parent: Optional["Communicator"] = None
+        # What has to end before: every ringzero.zero.Zero, which views of its memory keep; handles
+        # of those that nobody has any more; and what can end a Zero of its own accord.
+        self.optimizers: "weakref.WeakSet[Any]" = weakref.WeakSet()
+        self.orphans: List[ctypes.c_void_p] = []
+        self.dependents: "weakref.WeakSet[Any]" = weakref.WeakSet()
         self._memory: Dict[int, "weakref.finalize[Any, Any]"] = {}
         self.rank = self._number("rz_comm_rank")
         self.size = self._number("rz_comm_count")
@@ -224,13 +229,16 @@ class Communicator(Collectives):
         """Ends it, and the job where ringzero.init made both. Again: nothing happens.
 
         Raises:
-          FailedPreconditionError: an operation is under way, or arrays of empty() or optimizers of
-            it are still there; nothing has happened.
+          FailedPreconditionError: an operation is under way, or arrays of empty() or a Zero of it
+            are still there; nothing has happened.
         """
         if self._job is not None:
             for split in list(self._splits):
                 split.close()
+        for dependent in list(self.dependents):
+            dependent.close()
         if self._handle:
+            self.end_orphans()
             if self._job is not None and self.error() is not None:
                 self._job.has_failed()
             _library.call("rz_comm_destroy", self._handle)
@@ -241,9 +249,16 @@ class Communicator(Collectives):
         if self._job is not None:
             self._job.close()
 
+    def end_orphans(self) -> None:
+        """Ends optimizers that nobody has any more."""
+        while self.orphans:
+            _library.call("rz_zero_destroy", self.orphans.pop())
+
     def close_at_exit(self) -> None:
         """Ends it as far as that goes, when the program ends: arrays of empty() are given back."""
         for comm in (self, *self._splits):
+            for optimizer in [*comm.dependents, *comm.optimizers]:
+                optimizer.close()
             for finalizer in list(comm._memory.values()):
                 finalizer()
         with contextlib.suppress(errors.Error):

@@ -1,0 +1,40 @@
+#!/usr/bin/env bash
+# The example trains under rz_run and in torchrun's environment, and its loss falls.
+#   torch_example_test.sh RZ_RUN LIBRARY PROGRAM
+set -euo pipefail
+rz_run=$1 library=$2 program=$3
+export RZ_LIBRARY=$PWD/$library PYTHONPATH=$PWD/python PYTHONDONTWRITEBYTECODE=1
+
+skip() {
+  echo "skipped: $1"
+  echo "<testsuites tests=\"1\" failures=\"0\" errors=\"0\"><testsuite><testcase name=\"example\"" \
+    "result=\"skipped\"/></testsuite></testsuites>" >"${XML_OUTPUT_FILE:-/dev/null}"
+  exit 0
+}
+
+/usr/bin/python3 -c "import torch" 2>/dev/null ||
+  skip "/usr/bin/python3 has no torch: tools/setup --with torch"
+if readelf -d "$library" | grep -q 'NEEDED.*lib[atu]b*san'; then
+  skip "a sanitizer has to be the first in a process"
+fi
+
+check() {
+  echo "$1"
+  awk '/loss/ { loss[++n] = $0; sub(/.*loss /, "", loss[n]); sub(/ .*/, "", loss[n]) }
+       END { exit !(n == 2 && loss[2] < loss[1] - 1) }' <<<"$1"
+  [ "$(grep -c 'of 2 holds' <<<"$1")" = 2 ]
+}
+
+for stage in 1 3; do
+  check "$("$rz_run" -n 2 -- /usr/bin/python3 "$program" --stage "$stage" --steps 20 --batch 1)"
+done
+
+# What torchrun sets; the program joins without RZ_RENDEZVOUS.
+port=$(/usr/bin/python3 -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])')
+export WORLD_SIZE=2 MASTER_ADDR=127.0.0.1 MASTER_PORT=$port
+RANK=1 LOCAL_RANK=1 /usr/bin/python3 "$program" --stage 2 --steps 20 --batch 1 >"$TEST_TMPDIR/other" &
+other=$!
+output=$(RANK=0 LOCAL_RANK=0 /usr/bin/python3 "$program" --stage 2 --steps 20 --batch 1)
+wait "$other"
+check "$output
+$(cat "$TEST_TMPDIR/other")"
