@@ -1,6 +1,7 @@
 """ZeroOptimizer trains as PyTorch's optimizers do in one process; ringzero is imported first."""
 
 import gc
+import resource
 import sys
 import unittest
 
@@ -254,6 +255,23 @@ class ZeroOptimizerTest(unittest.TestCase):
             first, second = loss_of(model, 0, mine()), loss_of(model, 0, mine())
         self.assertEqual(first.item(), second.item())
         self.assertEqual(held(), 0)
+
+
+    def test_stage_3_s_memory_does_not_grow(self):
+        def held():
+            with open("/proc/self/statm", encoding="ascii") as file:
+                return int(file.read().split()[1]) * resource.getpagesize()
+
+        torch.manual_seed(0)
+        model = torch.nn.Sequential(*[torch.nn.Linear(1024, 1024) for _ in range(3)])
+        zero = ZeroOptimizer(model, stage=3)
+        first = 0
+        for step in range(60):
+            model(torch.ones(1, 1024)).sum().backward()
+            zero.step()
+            first = held() if step == 4 else first
+        self.assertLess(held() - first, 60 << 20)  # six times what the model has
+        zero.close()
 
 
 class ErrorTest(unittest.TestCase):

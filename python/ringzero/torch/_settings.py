@@ -20,6 +20,9 @@ _TYPES = {"adamw": "AdamW", "adam": "Adam", "sgd": "SGD", "lion": "Lion", "adagr
 # What parameter groups may have of their own.
 _OF_A_GROUP = ("weight_decay", "betas", "eps")
 
+# Elements of a bucket, so that reductions start within backward, and few are held at a time.
+_BUCKET = 1 << 22
+
 # Settings of PyTorch that change nothing here, or that are not there.
 _WITHOUT_EFFECT = ("foreach", "fused", "capturable", "differentiable")
 _ABSENT = ("amsgrad", "maximize", "initial_accumulator_value")
@@ -63,11 +66,12 @@ def _common(groups: Sequence[Mapping[str, Any]], optim: str) -> Dict[str, Any]:
 
 
 def config_of(optim: str, groups: Sequence[Mapping[str, Any]], stage: int, dtype: torch.dtype,
-              given: Mapping[str, Any]) -> Dict[str, Any]:
+              given: Mapping[str, Any], views: bool) -> Dict[str, Any]:
     """ringzero's configuration; the parameters of group i are named "i/...".
 
     Args:
       groups: those with parameters.
+      views: whether gradients are views; otherwise they are reduced while backward goes on.
       given: more of DeepSpeed's keys; optimizer, scheduler and stage come from PyTorch's side.
 
     Raises:
@@ -84,7 +88,10 @@ def config_of(optim: str, groups: Sequence[Mapping[str, Any]], stage: int, dtype
     config: Dict[str, Any] = {"train_micro_batch_size_per_gpu": 1, "gradient_clipping": 0}
     config.update({key: dict(value) if isinstance(value, Mapping) else value
                    for key, value in given.items()})
-    config.setdefault("zero_optimization", {})["stage"] = stage
+    zero = config.setdefault("zero_optimization", {})
+    zero["stage"] = stage
+    if not views:
+        zero.setdefault("reduce_bucket_size", _BUCKET)
     if dtype == torch.bfloat16:
         config["bf16"] = {"enabled": True}
     params = _common(groups, optim)

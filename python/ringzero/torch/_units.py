@@ -107,8 +107,8 @@ class Units:
             for index in self._units[unit][1]:
                 target = self._parameters[index].data
                 _tensors.resize_storage(target, target.numel())
-                target.copy_(_tensors.view_of(self._zero.parameter(index), target.dtype,
-                                              target.shape))
+                source = torch.frombuffer(self._zero.parameter(index), dtype=target.dtype)
+                target.copy_(source.view(target.shape))
 
     def _let_go(self, unit: int) -> None:
         purpose, self._present[unit] = self._present[unit], None

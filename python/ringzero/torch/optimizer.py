@@ -86,7 +86,8 @@ class ZeroOptimizer(torch.optim.Optimizer):
             [Parameter(name, tuple(parameter.shape),
                        self._units.unit_of(index) if self._units is not None else 0)
              for index, (name, parameter) in enumerate(zip(self._names, self._parameters))],
-            _settings.config_of(optim, used, stage, self._parameters[0].dtype, config or {}),
+            _settings.config_of(optim, used, stage, self._parameters[0].dtype, config or {},
+                                 self._views),
             self._views)
         self._announced = [False] * len(self._parameters)
         self._adopted: List[torch.Tensor] = []
@@ -124,7 +125,8 @@ class ZeroOptimizer(torch.optim.Optimizer):
 
     def _initial_values(self, index: int, values: Any) -> None:
         parameter = self._parameters[index]
-        _tensors.view_of(values, torch.float32, parameter.shape).copy_(parameter.detach())
+        target = torch.frombuffer(values, dtype=torch.float32)
+        target.copy_(parameter.detach().reshape(-1))
 
     def _adopt(self) -> None:
         # The model works on ringzero's memory from here on.
