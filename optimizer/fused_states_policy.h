@@ -29,6 +29,7 @@ class FusedStatesPolicy final : public ShardedStatesPolicy {
   // Made known only: the bucket's gather makes the update.
   void Update(const Bucket&, absl::Span<const StepConstants> step) override { step_ = step; }
   absl::StatusOr<std::optional<Operation>> StartGather(const Bucket& bucket) override;
+  bool MayDeferGathers() const override { return false; }
 
  private:
   // Pieces of a bucket's shard, each within the chunk of one tile.

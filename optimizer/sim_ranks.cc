@@ -151,6 +151,10 @@ SimRanks::Script SimRanks::MicroStep(int rank) {
   const FlatLayout& layout = optimizers_[0]->layout();
   Script script;
   if (config.stage != ZeroStage::kThree) {
+    // They may still be on their way from the step before.
+    for (size_t unit = 0; GathersBehindForward(config) && unit < layout.unit_count(); ++unit) {
+      script.push_back(GatherOf(unit, Pass::kForward));
+    }
     if (AnnouncesGradients(config)) AppendGradients(rank, 0, layout.size(), &script);
     return script;
   }
@@ -237,7 +241,17 @@ const std::byte* SimRanks::OwnedElement(size_t index, size_t i) {
          static_cast<size_t>(place.offset) * SizeOf(any.config().dtype);
 }
 
+void SimRanks::AwaitParameters() {
+  for (size_t unit = 0; unit < optimizers_[0]->layout().unit_count(); ++unit) {
+    if (!GathersBehindForward(optimizers_[0]->config())) return;
+    for (const absl::Status& status : Gather(unit, Pass::kEvaluation)) {
+      if (!status.ok()) return;
+    }
+  }
+}
+
 float SimRanks::Parameter(int rank, size_t index, size_t i) {
+  AwaitParameters();
   ZeroOptimizer& optimizer = *optimizers_[static_cast<size_t>(rank)];
   const DType dtype = optimizer.config().dtype;
   const void* element = nullptr;
@@ -267,6 +281,7 @@ std::string SimRanks::FlatBits(
 }
 
 std::string SimRanks::StateBits(int rank) {
+  AwaitParameters();
   const ZeroOptimizer& optimizer = *optimizers_[static_cast<size_t>(rank)];
   std::string bits;
   const size_t element_bytes = SizeOf(optimizer.config().dtype);

@@ -110,6 +110,9 @@ class SimRanks {
   // Element `i` of parameter `index` in the shard of whoever owns it.
   const std::byte* OwnedElement(size_t index, size_t i);
 
+  // In one thread nobody can wait for those that are still on their way.
+  void AwaitParameters();
+
   std::string FlatBits(
       const std::function<absl::Span<const float>(const ZeroOptimizer&)>& state) const;
 

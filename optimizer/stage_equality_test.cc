@@ -77,14 +77,20 @@ struct Variant {
   int64_t max_live = 1'000'000'000;
   uint64_t seed = 1;
   bool fused = true;  // of stage 1, where ranks share memory
+  bool behind_forward = false;
 };
+
+constexpr Variant BehindForward(Variant variant) {
+  variant.behind_forward = true;
+  return variant;
+}
 
 std::ostream& operator<<(std::ostream& os, const Variant& v) {
   return os << "stage " << v.stage << ", algorithms '" << v.algorithms << "', bucket "
             << v.bucket_size << ", announcement " << static_cast<int>(v.announcement)
             << ", overlap " << v.overlap << ", in flight " << v.buckets_in_flight << ", release "
-            << v.release_after_forward << ", persistence " << v.persistence << ", fused "
-            << v.fused;
+            << v.release_after_forward << ", persistence " << v.persistence << ", fused " << v.fused
+            << ", behind forward " << v.behind_forward;
 }
 
 constexpr int64_t kWhole = 500'000'000;
@@ -121,6 +127,13 @@ const Variant kAnnounced[] = {
     {ZeroStage::kTwo, kRing, 1, Announcement::kShuffled},
     {ZeroStage::kTwo, kPairwise, 1, Announcement::kBackward, true, 1},
     {ZeroStage::kTwo, "", 1, Announcement::kShuffled, false, 2},
+    BehindForward({ZeroStage::kDdp, kRing, 1, Announcement::kBackward, true}),
+    BehindForward({ZeroStage::kNaive, kRing, 700, Announcement::kBackward, true}),
+    BehindForward({ZeroStage::kOne, kPairwise, 1, Announcement::kBackward, true, 1}),
+    BehindForward({ZeroStage::kOne, kRing, kWhole, Announcement::kShuffled}),
+    BehindForward({ZeroStage::kOne, kShared, 1, Announcement::kBackward, true}),
+    BehindForward({ZeroStage::kTwo, kRing, 1, Announcement::kShuffled}),
+    BehindForward({ZeroStage::kThree, kRing, 1, Announcement::kBackward}),
     {ZeroStage::kThree, kRing, kWhole, Announcement::kBackward},
     {ZeroStage::kThree, kPairwise, 700, Announcement::kForward},
     {ZeroStage::kThree, kRing, 1, Announcement::kShuffled, false, 1},
@@ -143,6 +156,7 @@ ZeroConfig ConfigOf(const Variant& variant, DType dtype) {
   config.param_persistence_threshold = variant.persistence;
   config.max_live_parameters = variant.max_live;
   config.fuse_step = variant.fused;
+  config.gather_behind_forward = variant.behind_forward;
   return config;
 }
 
@@ -260,9 +274,10 @@ TEST(StageEqualityTest, AnyOrderOfDeliveryGivesTheSameBits) {
     Variant one = {ZeroStage::kOne, kRing, 1};
     Variant two = {ZeroStage::kTwo, kRing, 1, Announcement::kShuffled};
     Variant three = {ZeroStage::kThree, kRing, 1, Announcement::kShuffled};
-    one.seed = two.seed = three.seed = seed;
+    Variant behind = BehindForward({ZeroStage::kOne, kRing, 1, Announcement::kShuffled, true});
+    one.seed = two.seed = three.seed = behind.seed = seed;
     ASSERT_NO_FATAL_FAILURE(
-        ExpectSameBits(4, DType::kBFloat16, {one, two, three}, {}, 1, &expected));
+        ExpectSameBits(4, DType::kBFloat16, {one, two, three, behind}, {}, 2, &expected));
   }
 }
 

@@ -96,6 +96,10 @@ class StagePolicy {
   // or are gathered before their use.
   virtual absl::StatusOr<std::optional<Operation>> StartGather(const Bucket& bucket) = 0;
 
+  // A step may end while what StartGather gave is under way: it moves what has been updated, and
+  // updates nothing itself.
+  virtual bool MayDeferGathers() const { return true; }
+
   // Sets parameters of the flat range from fp32 values: the working ones, and the master where this
   // rank owns it.
   virtual void SetParameters(Range flat, const float* values) = 0;

@@ -9,7 +9,8 @@
 //      finite ends the step here, on all ranks alike, and lowers a dynamic loss scale.
 //   3. Update. Bucket by bucket: the optimizer on what this rank owns, with unscaling and clipping
 //      as one factor of the gradient, then the new parameters are gathered while the next bucket is
-//      updated.
+//      updated. With gather_behind_forward the step ends there, and gathers end behind what
+//      follows (deferred_gathers.h).
 // Source of the sharded step: Rajbhandari et al., "ZeRO", 2019, section 5.
 #include "optimizer/step_pipeline.h"
 
@@ -39,13 +40,15 @@ absl::Status TooManySkips(int64_t skipped, const StepReport& report) {
 
 StepPipeline::StepPipeline(Communicator* communicator, const FlatLayout* layout,
                            const Partition* partition, const ZeroConfig* config,
-                           StagePolicy* policy, GradientReducer* reducer, StepTimeline* timeline)
+                           StagePolicy* policy, GradientReducer* reducer, DeferredGathers* deferred,
+                           StepTimeline* timeline)
     : communicator_(communicator),
       layout_(layout),
       partition_(partition),
       config_(config),
       policy_(policy),
       reducer_(reducer),
+      deferred_(deferred),
       timeline_(timeline),
       plan_hash_(PlanHash(*layout, *partition, *config)),
       group_hash_(GroupHash(*layout, *config)),
@@ -67,7 +70,14 @@ void StepPipeline::Reset() {
 }
 
 void StepPipeline::BeginWire() {
-  if (!payload_before_) payload_before_ = communicator_->wire_counters().payload();
+  if (!payload_before_) {
+    const WireCounters& sent = communicator_->wire_counters();
+    payload_before_ = sent.payload();
+    // As if the last step's gathers had ended with it.
+    if (deferred_->pending()) {
+      *payload_before_ += gathered_before_ + deferred_bytes_ - sent.all_gather;
+    }
+  }
   timeline_->Begin();
 }
 
@@ -174,6 +184,7 @@ bool StepPipeline::AdvanceControl() {
   if (absl::Status status = scaler_.Update(/*overflow=*/false); !status.ok()) return Fail(status);
   phase_ = Phase::kUpdate;
   started_ = completed_ = 0;
+  gathered_before_ = communicator_->wire_counters().all_gather;
   SetStep();
   return true;
 }
@@ -207,13 +218,20 @@ void StepPipeline::SetStep() {
 
 bool StepPipeline::AdvanceUpdate() {
   if (started_ < partition_->bucket_count() && RoomInFlight()) {
-    const Bucket bucket = partition_->bucket(started_);
+    // Gathers that go on behind forward begin with what it uses first, which lies last.
+    const bool defers = GathersBehindForward(*config_) && policy_->MayDeferGathers();
+    const Bucket bucket =
+        partition_->bucket(defers ? partition_->bucket_count() - 1 - started_ : started_);
     UpdateOwned(bucket);
     absl::StatusOr<std::optional<Operation>> operation = policy_->StartGather(bucket);
     if (!operation.ok()) return Fail(operation.status());
     if (operation->has_value()) {
       timeline_->CollectiveBegan(TraceKind::kGather, reducer_->PlaceOf(bucket),
                                  bucket.flat.count * static_cast<int64_t>(SizeOf(config_->dtype)));
+    }
+    if (defers && operation->has_value()) {
+      deferred_->Add(**operation, reducer_->PlaceOf(bucket));
+      operation->reset();
     }
     operations_[static_cast<size_t>(started_++)] = *std::move(operation);
     return true;
@@ -238,8 +256,11 @@ void StepPipeline::UpdateOwned(const Bucket& bucket) {
 
 bool StepPipeline::Finish() {
   report_.times = timeline_->End();
-  report_.payload_bytes =
-      communicator_->wire_counters().payload() - *payload_before_ - report_.control_bytes;
+  const WireCounters& sent = communicator_->wire_counters();
+  report_.payload_bytes = sent.payload() - *payload_before_ - report_.control_bytes;
+  if (deferred_->pending()) {
+    report_.payload_bytes += gathered_before_ + deferred_bytes_ - sent.all_gather;
+  }
   payload_before_.reset();
   phase_ = Phase::kIdle;
   result_ = report_;

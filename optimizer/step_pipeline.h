@@ -13,6 +13,7 @@
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
 #include "collectives/communicator.h"
+#include "optimizer/deferred_gathers.h"
 #include "optimizer/gradient_reducer.h"
 #include "optimizer/kernels/optimizer_config.h"
 #include "optimizer/layout/flat_layout.h"
@@ -31,7 +32,7 @@ class StepPipeline {
   // All arguments outlive the pipeline.
   StepPipeline(Communicator* communicator, const FlatLayout* layout, const Partition* partition,
                const ZeroConfig* config, StagePolicy* policy, GradientReducer* reducer,
-               StepTimeline* timeline);
+               DeferredGathers* deferred, StepTimeline* timeline);
 
   // The loss scale as at the start, and no step skipped. Requires that no step is under way.
   void Reset();
@@ -42,6 +43,9 @@ class StepPipeline {
   // What is sent from here on, and the time that passes, is of the next step, unless that has begun
   // already.
   void BeginWire();
+  // What the gathers of a step send that go on after its end. They are its bytes all the same; what
+  // they really send, if it is anything else, the next step's differ by.
+  void set_deferred_bytes(int64_t bytes) { deferred_bytes_ = bytes; }
   bool has_wire() const { return payload_before_.has_value(); }
 
   // Begins a step after `steps_taken` others with a learning rate for each group. Requires that
@@ -94,6 +98,7 @@ class StepPipeline {
   const ZeroConfig* config_;
   StagePolicy* policy_;
   GradientReducer* reducer_;
+  DeferredGathers* deferred_;
   StepTimeline* timeline_;
   uint64_t plan_hash_;
   uint64_t group_hash_;
@@ -119,6 +124,8 @@ class StepPipeline {
 
   std::optional<int64_t> payload_before_;
   int64_t payload_before_control_ = 0;
+  int64_t deferred_bytes_ = 0;
+  int64_t gathered_before_ = 0;  // by all_gather: before the deferred gathers
 };
 
 }  // namespace rz

@@ -155,9 +155,10 @@ std::string Fingerprint(const ZeroConfig& config) {
       config.reduce_bucket_size, " ", config.allgather_bucket_size.value_or(0), " ",
       config.overlap_communication, " ", config.buckets_in_flight, " fused ",
       config.fuse_step ? static_cast<int>(*config.fuse_step) : -1, " inspected ",
-      config.inspect_gradients, " announced ", config.announce_gradients, " stage 3 ",
-      config.release_after_forward, " ", config.prefetch_bucket_size, " ",
-      config.max_live_parameters, " ", config.param_persistence_threshold);
+      config.inspect_gradients, " behind ", config.gather_behind_forward, " announced ",
+      config.announce_gradients, " stage 3 ", config.release_after_forward, " ",
+      config.prefetch_bucket_size, " ", config.max_live_parameters, " ",
+      config.param_persistence_threshold);
 }
 
 }  // namespace rz

@@ -99,6 +99,13 @@ struct ZeroConfig {
   // which could not hold them until the step.
   bool overlap_communication = false;
 
+  // Stages naive, 1 and 2: a step ends once parameters are updated and their gathers are started,
+  // which go on behind the next forward. A unit's are waited for by Gather, Params and
+  // GatheredParams of it: for programs that call one of these for each unit in every forward and
+  // keep no address over a step. Other all_gathers on this communicator before the next step's
+  // first gradient may be counted as its bytes.
+  bool gather_behind_forward = false;
+
   // kAuto: where collectives go on beside computing and ranks talk over a network, if the transport
   // can have one. Changes no bit; ranks may differ.
   ProgressThreadUse progress_thread = ProgressThreadUse::kAuto;
@@ -145,9 +152,16 @@ inline bool AnnouncesGradients(const ZeroConfig& config) {
          config.gradient_accumulation_steps > 1;
 }
 
+// Updated parameters are gathered behind the next forward.
+inline bool GathersBehindForward(const ZeroConfig& config) {
+  return config.gather_behind_forward && config.stage != ZeroStage::kDdp &&
+         config.stage != ZeroStage::kThree;
+}
+
 // Collectives are under way while the program computes.
 inline bool OverlapsComputing(const ZeroConfig& config) {
-  return config.overlap_communication || !HoldsWholeGradients(config.stage);
+  return config.overlap_communication || config.gather_behind_forward ||
+         !HoldsWholeGradients(config.stage);
 }
 
 // Of the gradients that enter, stand in buckets and are reduced.

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "optimizer/deferred_gathers.h"
 #include "optimizer/kernels/optimizer_kernel.h"
 #include "optimizer/layout/group_runs.h"
 #include "optimizer/model_shape.h"
@@ -53,8 +54,10 @@ class ZeroOptimizer::Impl {
              .kernel = kernel})),
         broadcast_(communicator, &layout_, &partition_, &config_, policy_.get()),
         reducer_(communicator, &layout_, &partition_, &config_, &state_, policy_.get(), &timeline_),
+        deferred_(communicator, &timeline_, layout_.unit_count(),
+                  static_cast<size_t>(partition_.bucket_count())),
         pipeline_(communicator, &layout_, &partition_, &config_, policy_.get(), &reducer_,
-                  &timeline_),
+                  &deferred_, &timeline_),
         learning_rates_(config_.groups.size()) {}
 
   absl::Status Prepare() {
@@ -69,11 +72,15 @@ class ZeroOptimizer::Impl {
       return absl::FailedPreconditionError(
           "gradients of a step have been announced; take the step before Initialize");
     }
+    RZ_RETURN_IF_ERROR(deferred_.AwaitAll());
     RZ_RETURN_IF_ERROR(units_.Invalidate());
     RZ_RETURN_IF_ERROR(broadcast_.Start(std::move(initializer)));
     steps_taken_ = 0;
     reducer_.Reset();
     pipeline_.Reset();
+    // Where there is no formula, gathers count with the step behind whose forward they go.
+    const absl::StatusOr<WirePlan> wire = ExpectedWire();
+    pipeline_.set_deferred_bytes(wire.ok() ? wire->gather_bytes : 0);
     for (const Buffer& state : state_.optimizer) std::ranges::fill(state.bytes(), std::byte{0});
     return absl::OkStatus();
   }
@@ -91,7 +98,7 @@ class ZeroOptimizer::Impl {
   }
 
   absl::Status StartStep(const StepOptions& options) {
-    RZ_RETURN_IF_ERROR(CheckReady());
+    RZ_RETURN_IF_ERROR(AwaitReady());
     RZ_RETURN_IF_ERROR(
         SetLearningRates(options, config_, steps_taken_, absl::MakeSpan(learning_rates_)));
     RZ_RETURN_IF_ERROR(units_.Poll());
@@ -101,7 +108,7 @@ class ZeroOptimizer::Impl {
   }
 
   absl::Status StartAdd(size_t index, const void* values, size_t count, DType dtype) {
-    RZ_RETURN_IF_ERROR(CheckReady());
+    RZ_RETURN_IF_ERROR(AwaitReady());
     if (index < layout_.size() && static_cast<int64_t>(count) != layout_.range(index).count) {
       return absl::InvalidArgumentError(
           absl::StrCat("the gradient of '", layout_.spec(index).name, "' has ", count,
@@ -112,7 +119,7 @@ class ZeroOptimizer::Impl {
   }
 
   absl::Status StartEndMicroStep() {
-    RZ_RETURN_IF_ERROR(CheckReady());
+    RZ_RETURN_IF_ERROR(AwaitReady());
     if (reducer_.micro_step() + 1 >= config_.gradient_accumulation_steps) {
       return absl::FailedPreconditionError(absl::StrCat("micro-step ", reducer_.micro_step() + 1,
                                                         " of ", config_.gradient_accumulation_steps,
@@ -140,6 +147,10 @@ class ZeroOptimizer::Impl {
   absl::Status Gather(size_t unit, Pass pass) {
     const Communicator::Turn turn(communicator_);
     RZ_RETURN_IF_ERROR(StartGather(unit, pass));
+    const ParamUnit& parameters = layout_.unit(unit);
+    for (size_t i = parameters.first; i < parameters.first + parameters.count; ++i) {
+      RZ_RETURN_IF_ERROR(AwaitParameter(i));
+    }
     if (units_.IsWhole(unit)) return communicator_->status();
     const StepSection waiting(&timeline_, StepPart::kCommunication);
     while (!units_.IsWhole(unit)) {
@@ -151,11 +162,23 @@ class ZeroOptimizer::Impl {
     return communicator_->status();
   }
 
+  bool IsGathered(size_t unit) const {
+    const ParamUnit& parameters = layout_.unit(unit);
+    for (size_t i = parameters.first; i < parameters.first + parameters.count; ++i) {
+      if (deferred_.IsPending(layout_.storage_unit(i))) return false;
+    }
+    return units_.IsWhole(unit);
+  }
+
+  // Where its values are still on the way.
+  absl::Status AwaitParameter(size_t index) { return deferred_.Await(layout_.storage_unit(index)); }
+
   absl::Status Release(size_t unit, Pass pass) {
     RZ_RETURN_IF_ERROR(CheckReady());
     RZ_RETURN_IF_ERROR(units_.Poll());
     RZ_RETURN_IF_ERROR(units_.Release(unit, pass));
     if (pass != Pass::kBackward) return absl::OkStatus();
+    RZ_RETURN_IF_ERROR(AwaitReady());
     pipeline_.BeginWire();
     return reducer_.CloseUnit(unit);
   }
@@ -168,6 +191,7 @@ class ZeroOptimizer::Impl {
       return true;
     }
     // A failure is the communicator's, and seen by the next call.
+    (void)deferred_.Poll();
     (void)units_.Poll();
     MoveReductions();
     if (!reducer_.result().ok()) ending_micro_step_ = false;
@@ -198,6 +222,7 @@ class ZeroOptimizer::Impl {
     broadcast_.Abandon();
     units_.Abandon();
     pipeline_.Abandon();
+    deferred_.Abandon();
   }
 
   MemoryReport Memory() const {
@@ -256,6 +281,12 @@ class ZeroOptimizer::Impl {
     return broadcast_.result();
   }
 
+  // For what writes over parameters that may still be on their way from here.
+  absl::Status AwaitReady() {
+    RZ_RETURN_IF_ERROR(CheckReady());
+    return deferred_.AwaitAll();
+  }
+
   void MoveReductions() {
     while (reducer_.Advance()) {
     }
@@ -273,6 +304,7 @@ class ZeroOptimizer::Impl {
   std::unique_ptr<StagePolicy> policy_;
   ParameterBroadcast broadcast_;
   GradientReducer reducer_;
+  DeferredGathers deferred_;
   StepPipeline pipeline_;
   std::vector<double> learning_rates_;  // of the step that starts, by group
   bool ending_micro_step_ = false;
@@ -368,7 +400,7 @@ absl::Status ZeroOptimizer::StartGather(size_t unit, Pass pass) {
   return impl_->StartGather(unit, pass);
 }
 
-bool ZeroOptimizer::IsGathered(size_t unit) const { return impl_->units().IsWhole(unit); }
+bool ZeroOptimizer::IsGathered(size_t unit) const { return impl_->IsGathered(unit); }
 
 absl::Status ZeroOptimizer::Release(size_t unit, Pass pass) { return impl_->Release(unit, pass); }
 
@@ -417,10 +449,12 @@ absl::Span<std::byte> ZeroOptimizer::mutable_parameter_shard() {
 absl::Status ZeroOptimizer::Resume(int64_t steps) { return impl_->Resume(steps); }
 
 absl::Status ZeroOptimizer::CheckGathered(size_t index) const {
-  return impl_->units().CheckParameter(index);
+  RZ_RETURN_IF_ERROR(impl_->units().CheckParameter(index));
+  return impl_->AwaitParameter(index);
 }
 
 std::byte* ZeroOptimizer::parameter_at(size_t index) const {
+  if (!impl_->AwaitParameter(index).ok()) return nullptr;
   return impl_->units().ParameterAt(index);
 }
 

@@ -39,6 +39,10 @@
 // first's unit, which Gather of the other's brings too; its gradients come before that unit's
 // release from backward.
 //
+// With gather_behind_forward a step ends while new parameters are still on their way: Gather,
+// Params and GatheredParams of a unit wait for its own, and whatever begins the next gradients for
+// all.
+//
 // Order of calls: Create; Initialize (all ranks together); then for each step
 //
 //     forward    for each unit: Gather, compute, Release(kForward)
@@ -180,8 +184,8 @@ class ZeroOptimizer {
 
   // Views of parameter `index` as it is used by the model, in the working dtype, and of its
   // gradient in that of communication: T is float for float32, uint16_t (bit patterns) for 16-bit
-  // types. Empty where the stage does not have it: parameters that are not gathered, gradients of
-  // stages 2 and 3 and of what is frozen.
+  // types. Empty where the stage does not have it: parameters that are not gathered, or that a
+  // failure has left on their way, gradients of stages 2 and 3 and of what is frozen.
   template <typename T>
   absl::Span<T> Params(size_t index) const {
     return View<T>(parameter_at(index), index);

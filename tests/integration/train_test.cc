@@ -124,6 +124,24 @@ TEST_P(TrainTest, StageAndAlgorithmAndTransport_GiveTheSameBits) {
   }
 }
 
+// --overlap alone moves nothing while a rank computes; the thread does.
+TEST_P(TrainTest, ProgressThread_ChangesNoBit) {
+  std::map<std::string, std::string> crcs;
+  for (const char* stage : {"ddp", "naive", "1", "2", "3"}) {
+    for (const char* thread : {"on", "off", "auto"}) {
+      for (const char* transport : {"tcp", "auto"}) {
+        const Arguments arguments =
+            Concat(kSmall, {dtype(), absl::StrCat("--stage=", stage), "--overlap",
+                            absl::StrCat("--progress-thread=", thread),
+                            absl::StrCat("--transport=", transport)});
+        absl::StrAppend(&crcs[Train(2, arguments).weights_crc32c], " [", stage, " ", thread, " ",
+                        transport, "]");
+      }
+    }
+  }
+  EXPECT_EQ(crcs.size(), 1u) << ::testing::PrintToString(crcs);
+}
+
 TEST_P(TrainTest, EveryStage_GivesTheSameBitsOnAnyNumberOfRanks) {
   for (const int ranks : {1, 2, 3, 4, 5}) {
     std::map<std::string, std::string> crcs;

@@ -88,7 +88,8 @@ void TrainFlags::Declare(FlagSet* flags) {
               "where micro-steps are added up: on every rank, whole (less traffic), or reduced in "
               "the shard (less memory)");
   flags->Bool("overlap", &values_.zero.overlap_communication,
-              "reduce gradients during backward; stages 2 and 3 always do");
+              "reduce gradients during backward (stages 2 and 3 always do), and gather parameters "
+              "during the next forward (stages naive, 1 and 2)");
   flags->Enum(
       "progress-thread", &progress_thread_, {"auto", "on", "off"},
       "whether a thread of each rank moves collectives while the rank computes; auto: where "

@@ -60,6 +60,8 @@ ZeroConfig StepConfig(const TrainConfig& config, const Model& model, int world, 
   zero.loss_scale = config.loss_scale;
   zero.clock = clock;
   zero.announce_gradients = true;
+  // Every unit is gathered before it is used.
+  zero.gather_behind_forward = zero.overlap_communication;
   // What a configuration says of them is what it asks for.
   if (config.settings.empty()) FitToModel(model, world, &zero);
   return zero;

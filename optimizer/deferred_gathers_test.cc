@@ -1,0 +1,101 @@
+// Steps that end while new parameters are on their way. That no bit and no byte of a step changes
+// by it, stage_equality_test.cc shows.
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "gmock/gmock.h"
+#include "optimizer/sim_ranks.h"
+#include "optimizer/zero_optimizer.h"
+#include "runtime/base/status_matchers.h"
+
+namespace rz {
+namespace {
+
+using ::rz::testing::IsOk;
+using ::rz::testing::SimRanks;
+using ::testing::Contains;
+using ::testing::Each;
+
+constexpr int kWorld = 3;
+constexpr size_t kUnits = 3;
+
+std::unique_ptr<SimRanks> MakeRanks(ZeroStage stage, bool behind_forward) {
+  ZeroConfig config;
+  config.stage = stage;
+  config.dtype = DType::kFloat32;
+  config.tile_chunk = 32;
+  config.reduce_bucket_size = 1;
+  config.overlap_communication = true;
+  config.announce_gradients = true;
+  config.gather_behind_forward = behind_forward;
+  auto ranks = SimRanks::Create(
+      kWorld, "", {{"first", {500}, 0}, {"middle", {500}, 1}, {"last", {500}, 2}}, config);
+  EXPECT_OK(ranks.status());
+  const auto initializer = [](size_t index, absl::Span<float> values) {
+    for (float& value : values) value = static_cast<float>(index + 1);
+  };
+  EXPECT_THAT((*ranks)->Initialize(initializer), Each(IsOk()));
+  return *std::move(ranks);
+}
+
+void StepAll(SimRanks& ranks) {
+  for (int rank = 0; rank < kWorld; ++rank) {
+    for (size_t p = 0; p < kUnits; ++p) ranks.SetGradient(rank, p, 0, 1);
+  }
+  for (const auto& report : ranks.Step()) ASSERT_OK(report.status());
+}
+
+std::vector<bool> Gathered(SimRanks& ranks, size_t unit) {
+  std::vector<bool> gathered;
+  for (int rank = 0; rank < kWorld; ++rank) {
+    gathered.push_back(ranks.optimizer(rank).IsGathered(unit));
+  }
+  return gathered;
+}
+
+TEST(DeferredGathersTest, AStepEndsBeforeItsGathersWhereItMay) {
+  for (const ZeroStage stage : {ZeroStage::kNaive, ZeroStage::kOne, ZeroStage::kTwo}) {
+    const auto ranks = MakeRanks(stage, /*behind_forward=*/true);
+    StepAll(*ranks);
+    EXPECT_THAT(Gathered(*ranks, kUnits - 1), Contains(false)) << stage;
+    for (size_t unit = 0; unit < kUnits; ++unit) {
+      EXPECT_THAT(ranks->Gather(unit, Pass::kForward), Each(IsOk()));
+      EXPECT_THAT(Gathered(*ranks, unit), Each(true));
+    }
+    const auto waits = MakeRanks(stage, /*behind_forward=*/false);
+    StepAll(*waits);
+    EXPECT_THAT(Gathered(*waits, kUnits - 1), Each(true)) << stage;
+  }
+}
+
+TEST(DeferredGathersTest, WhatForwardUsesFirstComesFirst) {
+  const auto ranks = MakeRanks(ZeroStage::kOne, /*behind_forward=*/true);
+  StepAll(*ranks);
+  EXPECT_THAT(ranks->Gather(0, Pass::kForward), Each(IsOk()));
+  EXPECT_THAT(Gathered(*ranks, kUnits - 1), Contains(false));
+}
+
+TEST(DeferredGathersTest, InitializingAgainAwaitsThem) {
+  const auto ranks = MakeRanks(ZeroStage::kOne, /*behind_forward=*/true);
+  StepAll(*ranks);
+  for (size_t unit = 0; unit < kUnits; ++unit) {
+    EXPECT_THAT(ranks->Gather(unit, Pass::kEvaluation), Each(IsOk()));
+  }
+  EXPECT_THAT(ranks->Initialize([](size_t, absl::Span<float> values) {
+    for (float& value : values) value = 7;
+  }),
+              Each(IsOk()));
+  EXPECT_EQ(ranks->Parameter(1, 2, 499), 7);
+  StepAll(*ranks);
+  EXPECT_NE(ranks->Parameter(1, 0, 0), 7);
+}
+
+TEST(DeferredGathersTest, DestroyedWithThemUnderWayAllEnds) {
+  const auto ranks = MakeRanks(ZeroStage::kOne, /*behind_forward=*/true);
+  StepAll(*ranks);
+  ASSERT_THAT(Gathered(*ranks, kUnits - 1), Contains(false));
+}
+
+}  // namespace
+}  // namespace rz
