@@ -220,8 +220,8 @@ class ZeroOptimizer {
   absl::Span<float> mutable_master();
   absl::Span<std::byte> mutable_parameter_shard();
 
-  // Goes on after `steps` steps, with states that were written since Initialize. In all stages but 3
-  // the working parameters are written through Params, whole and alike on all ranks. Local: ranks
+  // Goes on after `steps` steps, with states that were written since Initialize. In all stages but
+  // 3 the working parameters are written through Params, whole and alike on all ranks. Local: ranks
   // that go on from different steps find out in the next one.
   //   InvalidArgument     steps is negative
   //   FailedPrecondition  before Initialize; within a step
