@@ -342,6 +342,7 @@ int Communicator::world_size() const { return impl_->group().size(); }
 bool Communicator::shares_memory() const { return impl_->shares_memory(); }
 size_t Communicator::shared_scratch_bytes() const { return impl_->shared_scratch_bytes(); }
 int Communicator::hosts() const { return impl_->hosts(); }
+int Communicator::ranks_of_each_host() const { return impl_->ranks_of_each_host(); }
 
 void Communicator::Abort(absl::Status cause) {
   impl_->executor().RequestAbort(cause);

@@ -219,6 +219,10 @@ class Communicator {
   // Hosts that the ranks are on, as sharing memory has shown; 0: not known.
   int hosts() const;
 
+  // Ranks that each of the hosts has, where these have equally many and each consecutive ones; 0:
+  // they do not, or hosts are not known.
+  int ranks_of_each_host() const;
+
   // Memory for buffers of this communicator's calls: at least `bytes`, aligned to 4096, zero. Where
   // ranks share memory those of one host reach it, and calls whose buffers all are such copy
   // nothing in between; where they do not, or the host has not enough of it (said once in the log),

@@ -73,6 +73,7 @@ SharedRegions* Communicator::Impl::regions() {
 
 void Communicator::Impl::UseHosts(const HostMap& hosts) {
   hosts_ = hosts.hosts();
+  ranks_of_each_host_ = hosts.ranks_of_each();
   selector_.UseHosts({hosts.hosts(), hosts.columns(), hosts.largest_host()});
   const int host = hosts.HostOf(group_.rank().value());
   std::vector<bool> elsewhere;

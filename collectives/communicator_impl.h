@@ -71,6 +71,7 @@ class Communicator::Impl final : private ControlListener, public ProgressWork {
   absl::Status UseHierarchy(const HostMap& hosts, std::unique_ptr<SharedArea> area,
                             uint32_t local_id, uint32_t column_id);
   int hosts() const { return hosts_; }
+  int ranks_of_each_host() const { return ranks_of_each_host_; }
 
   // Null: this rank shares memory with no other one.
   SharedRegions* regions();
@@ -184,6 +185,7 @@ class Communicator::Impl final : private ControlListener, public ProgressWork {
   Impl* local_ = nullptr;   // the hierarchy's part of this host
   Impl* column_ = nullptr;  // its part between hosts, null: this rank is in no column
   int hosts_ = 0;           // 0: not known
+  int ranks_of_each_host_ = 0;
   int polls_without_transport_ = 0;
   std::vector<std::unique_ptr<Pack>> packs_;
   std::vector<Algorithm> group_algorithms_;  // of the calls of the group that is starting

@@ -214,6 +214,7 @@ void Communicator::Impl::UseSharedMemory(std::unique_ptr<SharedArea> area) {
       [this](int64_t number, const absl::Status& result) { OnFinished(number, result); },
       options_.shared_spins);
   hosts_ = 1;
+  ranks_of_each_host_ = group_.size();
   guard_->UseSharedMemory(&shared_->exchange());
   executor_->LeaveChannel();
   selector_.ShareMemory();

@@ -13,18 +13,19 @@
 
 namespace rz {
 
-GradientReducer::GradientReducer(Communicator* communicator, const FlatLayout* layout,
+GradientReducer::GradientReducer(const ShardGroups* ranks, const FlatLayout* layout,
                                  const Partition* partition, const ZeroConfig* config,
                                  const ModelState* state, StagePolicy* policy,
                                  StepTimeline* timeline)
-    : communicator_(communicator),
+    : ranks_(ranks),
       layout_(layout),
       partition_(partition),
       config_(config),
       state_(state),
       policy_(policy),
       timeline_(timeline),
-      buffers_(communicator, layout, partition, config, state),
+      buffers_(ranks->shard(), layout, partition, config, state),
+      replicas_(ranks->replica(), config, state, timeline),
       tied_sum_of_(layout->size()),
       parameters_of_(static_cast<size_t>(partition->bucket_count())),
       unit_of_(parameters_of_.size()),
@@ -58,6 +59,9 @@ absl::Status GradientReducer::Allocate() {
     RZ_ASSIGN_OR_RETURN(tied_sums_, Buffer::Allocate(static_cast<size_t>(elements) * sizeof(float),
                                                      MemoryTag::kAccumulator, config_->ledger));
   }
+  std::vector<int64_t> shards;
+  for (const int64_t segment : layout_->segments()) shards.push_back(segment / partition_->world());
+  RZ_RETURN_IF_ERROR(replicas_.Allocate(shards));
   return buffers_.Allocate();
 }
 
@@ -159,7 +163,7 @@ void GradientReducer::CloseAll(bool last) {
 
 bool GradientReducer::Advance() {
   if (!result_.ok()) return false;
-  return CompleteNext() || StartNext() || AdvanceAdd() || AdvanceClosing();
+  return CompleteNext() || SettleNext() || StartNext() || AdvanceAdd() || AdvanceClosing();
 }
 
 bool GradientReducer::CompleteNext() {
@@ -172,11 +176,22 @@ bool GradientReducer::CompleteNext() {
   const Bucket bucket = partition_->bucket(completed_);
   timeline_->CollectiveEnded(TraceKind::kReduce, PlaceOf(bucket));
   buffers_.Close(bucket);
+  ++completed_;
+  return true;
+}
+
+bool GradientReducer::SettleNext() {
+  if (settled_ == completed_) return false;
+  const absl::StatusOr<int64_t> reduced =
+      replicas_.Advance(partition_->bucket(completed_ - 1).shard.end());
+  if (!reduced.ok()) return Fail(reduced.status());
+  const Bucket bucket = partition_->bucket(settled_);
+  if (*reduced < bucket.shard.end()) return false;
   if (AccumulatesShards(*config_)) {
     const StepSection computing(timeline_, StepPart::kOptimizer, PlaceOf(bucket));
     policy_->Accumulate(bucket, micro_step_ == 0);
   }
-  ++completed_;
+  ++settled_;
   return true;
 }
 
@@ -245,7 +260,7 @@ void GradientReducer::TellMissing() {
   if (told_missing_) return;
   told_missing_ = true;
   Log(LogLevel::kWarning,
-      absl::StrCat("rank ", communicator_->rank().value(), ": no gradient of '",
+      absl::StrCat("rank ", ranks_->all()->rank().value(), ": no gradient of '",
                    layout_->spec(layout_->owner(add_->index)).name,
                    "' was announced; it counts as zeros, as any does that is missing from here on "
                    "(said once)"));
@@ -300,7 +315,7 @@ bool GradientReducer::GrowPool() {
     return false;
   }
   Log(LogLevel::kWarning,
-      absl::StrCat("rank ", communicator_->rank().value(),
+      absl::StrCat("rank ", ranks_->all()->rank().value(),
                    ": one more bucket buffer than planned: gradients are announced far from the "
                    "order of backward, '",
                    layout_->spec(add_->index).name, "' while bucket ", started_,
@@ -321,7 +336,8 @@ void GradientReducer::EndMicroStep(bool last) {
   std::fill(announced_.begin(), announced_.end(), uint8_t{0});
   std::fill(closed_.begin(), closed_.end(), uint8_t{0});
   closing_ = false;
-  started_ = completed_ = taken_ = expected_ = 0;
+  started_ = completed_ = settled_ = taken_ = expected_ = 0;
+  replicas_.Reset();
   ++micro_step_;
   for (size_t i = 0; i < uses_left_.size(); ++i) uses_left_[i] = layout_->uses(i);
   // Sums of tied gradients are of a micro-step, the accumulator's of a step.
@@ -335,19 +351,19 @@ void GradientReducer::EndMicroStep(bool last) {
 }
 
 std::optional<Bucket> GradientReducer::TakeReduced() {
-  if (taken_ == completed_) return std::nullopt;
+  if (taken_ == settled_) return std::nullopt;
   if (AccumulatesShards(*config_) && !(last_ && done())) return std::nullopt;
   return partition_->bucket(taken_++);
 }
 
 Operation* GradientReducer::awaited() {
-  if (completed_ == started_) return nullptr;
+  if (completed_ == started_) return replicas_.awaited();
   std::optional<Operation>& operation = operations_[static_cast<size_t>(completed_)];
   return operation ? &*operation : nullptr;
 }
 
 bool GradientReducer::Fail(absl::Status status) {
-  communicator_->Abort(status);
+  ranks_->Abort(status);
   add_.reset();
   result_ = std::move(status);
   return true;
@@ -358,6 +374,7 @@ void GradientReducer::Drain() {
     while (operation && !operation->Poll()) {
     }
   }
+  replicas_.Drain();
 }
 
 }  // namespace rz

@@ -20,6 +20,10 @@
 // buffers belong to buckets that wait for an earlier one), the pool grows by a buffer for good, and
 // the log says so.
 //
+// Where there are groups of ranks (shard_groups.h), a bucket that has been reduced within the group
+// gives its buffer back at once, and is dealt with when it has been reduced over the groups as
+// well. That goes on beside, and is waited for once nothing is under way within the group.
+//
 // Threads: the optimizer's. Allocates nothing in a step, but for a pool that grows.
 #ifndef RINGZERO_OPTIMIZER_GRADIENT_REDUCER_H_
 #define RINGZERO_OPTIMIZER_GRADIENT_REDUCER_H_
@@ -36,6 +40,8 @@
 #include "optimizer/layout/flat_layout.h"
 #include "optimizer/layout/partition.h"
 #include "optimizer/model_state.h"
+#include "optimizer/replica_reducer.h"
+#include "optimizer/shard_groups.h"
 #include "optimizer/stage_policy.h"
 #include "optimizer/step_timeline.h"
 #include "optimizer/step_trace.h"
@@ -49,7 +55,7 @@ class GradientReducer {
   static constexpr int64_t kNoParameter = std::numeric_limits<int64_t>::max();
 
   // All arguments outlive it.
-  GradientReducer(Communicator* communicator, const FlatLayout* layout, const Partition* partition,
+  GradientReducer(const ShardGroups* ranks, const FlatLayout* layout, const Partition* partition,
                   const ZeroConfig* config, const ModelState* state, StagePolicy* policy,
                   StepTimeline* timeline);
 
@@ -80,7 +86,7 @@ class GradientReducer {
   const absl::Status& result() const { return result_; }
 
   // All buckets of a closed micro-step have been dealt with.
-  bool done() const { return closing_ && !add_ && close_next_ == 0 && completed_ == expected_; }
+  bool done() const { return closing_ && !add_ && close_next_ == 0 && settled_ == expected_; }
 
   // After done(): on to the next micro-step, or with `last` to the next step.
   void EndMicroStep(bool last);
@@ -131,6 +137,7 @@ class GradientReducer {
   // Each makes one move; false where there is none to make.
   bool StartNext();
   bool CompleteNext();
+  bool SettleNext();
   bool AdvanceAdd();
   bool AdvanceClosing();
 
@@ -148,7 +155,7 @@ class GradientReducer {
   // Fails the communicator: the other ranks cannot finish a step that this one has left. True.
   bool Fail(absl::Status status);
 
-  Communicator* communicator_;
+  const ShardGroups* ranks_;
   const FlatLayout* layout_;
   const Partition* partition_;
   const ZeroConfig* config_;
@@ -156,6 +163,7 @@ class GradientReducer {
   StagePolicy* policy_;
   StepTimeline* timeline_;
   BucketBuffers buffers_;
+  ReplicaReducer replicas_;
   std::vector<size_t> tied_;            // trained parameters that are tied to others
   Buffer tied_sums_;                    // float32, of their owners where there is no accumulator
   std::vector<int64_t> tied_sum_of_;    // by owner: where in it
@@ -178,11 +186,13 @@ class GradientReducer {
   int64_t micro_step_ = 0;
   int64_t first_non_finite_ = kNoParameter;
 
-  // By bucket, of this micro-step: those below started_ have been started, below completed_ dealt
-  // with, below taken_ told. A micro-step that is not reduced expects none.
+  // By bucket, of this micro-step: those below started_ have been started, below completed_
+  // reduced within the group, below settled_ over all groups and dealt with, below taken_ told. A
+  // micro-step that is not reduced expects none.
   std::vector<std::optional<Operation>> operations_;
   int64_t started_ = 0;
   int64_t completed_ = 0;
+  int64_t settled_ = 0;
   int64_t taken_ = 0;
   int64_t expected_ = 0;
 };

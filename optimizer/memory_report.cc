@@ -101,13 +101,19 @@ void AppendRow(std::string* table, const std::string& name, absl::Span<const Cel
   absl::StrAppend(table, "\n");
 }
 
+// "4 ranks", "4 ranks in groups of 2".
+std::string DescribeRanks(const ModelShape& shape) {
+  const int ranks = shape.world * shape.groups;
+  return absl::StrCat(ranks, ranks == 1 ? " rank" : " ranks",
+                      shape.groups == 1 ? "" : absl::StrCat(" in groups of ", shape.world));
+}
+
 std::string Headings(absl::Span<const MemoryReport> reports, int column) {
   const ModelShape& shape = reports[0].shape;
   std::string headings = absl::StrCat(
       "model states, bytes a rank: ", shape.parameter_elements, " parameters",
       shape.frozen_elements == 0 ? "" : absl::StrCat(" and ", shape.frozen_elements, " frozen"),
-      ", ", shape.world, shape.world == 1 ? " rank, " : " ranks, ",
-      std::string(NameOf(shape.dtype)),
+      ", ", DescribeRanks(reports.back().shape), ", ", std::string(NameOf(shape.dtype)),
       shape.dtype == DType::kFloat32 ? " (the parameters are the master)" : " with float32 master",
       shape.gradient_dtype.value_or(shape.dtype) == shape.dtype
           ? ""

@@ -15,6 +15,9 @@
 //
 // F frozen elements add eF, in stage 3 eF/N, to the parameters and nothing else.
 //
+// Where groups of ranks have copies of the states (ZeroConfig::shard_group_size), N is the ranks of
+// a group.
+//
 // m and v are the optimizer's first and second state; one that has fewer holds 0 bytes there.
 #ifndef RINGZERO_OPTIMIZER_MEMORY_REPORT_H_
 #define RINGZERO_OPTIMIZER_MEMORY_REPORT_H_
@@ -55,7 +58,8 @@ inline constexpr std::array<MemoryTag, 5> kModelStates = {MemoryTag::kParameters
 struct ModelShape {
   int64_t parameter_elements = 0;  // P
   int64_t padding_elements = 0;    // of the flat space, see FlatLayout and Partition
-  int world = 1;                   // N
+  int world = 1;                   // N, of each of `groups`
+  int groups = 1;
   ZeroStage stage = ZeroStage::kDdp;
   DType dtype = DType::kBFloat16;
   std::optional<DType> gradient_dtype = std::nullopt;  // where it is another

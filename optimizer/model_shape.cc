@@ -4,10 +4,12 @@
 
 namespace rz {
 
-ModelShape ShapeOf(const FlatLayout& layout, const Partition& partition, const ZeroConfig& config) {
+ModelShape ShapeOf(const FlatLayout& layout, const Partition& partition, const ZeroConfig& config,
+                   int groups) {
   return {.parameter_elements = layout.parameter_elements(),
           .padding_elements = partition.padded_elements() - layout.parameter_elements(),
           .world = partition.world(),
+          .groups = groups,
           .stage = config.stage,
           .dtype = config.dtype,
           .gradient_dtype = GradientDType(config),

@@ -9,7 +9,8 @@
 
 namespace rz {
 
-ModelShape ShapeOf(const FlatLayout& layout, const Partition& partition, const ZeroConfig& config);
+ModelShape ShapeOf(const FlatLayout& layout, const Partition& partition, const ZeroConfig& config,
+                   int groups);
 
 }  // namespace rz
 

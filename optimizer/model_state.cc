@@ -15,7 +15,7 @@ bool FusesStep(const ZeroConfig& config, const Communicator& communicator) {
   const bool pays = FusingPays(config, communicator.world_size());
   return config.fuse_step.value_or(pays) && config.stage == ZeroStage::kOne &&
          !AccumulatesShards(config) && GradientDType(config) == config.dtype &&
-         communicator.RunsShardKernels(config.dtype);
+         config.shard_group_size == kAllRanks && communicator.RunsShardKernels(config.dtype);
 }
 
 absl::StatusOr<ModelState> ModelState::Allocate(Communicator* communicator,

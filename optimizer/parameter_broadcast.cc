@@ -14,7 +14,7 @@ ParameterBroadcast::ParameterBroadcast(Communicator* communicator, const FlatLay
       partition_(partition),
       config_(config),
       policy_(policy),
-      votes_(static_cast<size_t>(partition->world())),
+      votes_(static_cast<size_t>(communicator->world_size())),
       result_(absl::FailedPreconditionError("the parameters have not been initialized")) {
   vote_.plan_hash = PlanHash(*layout, *partition, *config);
   vote_.group_hash = GroupHash(*layout, *config);
@@ -52,7 +52,7 @@ bool ParameterBroadcast::Advance() {
 absl::Status ParameterBroadcast::DealWithCompleted() {
   RZ_RETURN_IF_ERROR(operation_->status());
   operation_.reset();
-  if (!parameter_) return Decide(votes_).status();
+  if (!parameter_) return Decide(votes_, static_cast<size_t>(partition_->world())).status();
   policy_->SetParameters(layout_->range(*parameter_), scratch_.as<float>().data());
   return absl::OkStatus();
 }
@@ -60,9 +60,9 @@ absl::Status ParameterBroadcast::DealWithCompleted() {
 absl::Status ParameterBroadcast::StartNext() {
   if (votes_pending_) {
     votes_pending_ = false;
-    RZ_ASSIGN_OR_RETURN(
-        operation_, communicator_->StartAllGather(&vote_, votes_.data(),
-                                                  kVoteWords * partition_->world(), DType::kInt64));
+    RZ_ASSIGN_OR_RETURN(operation_, communicator_->StartAllGather(
+                                        &vote_, votes_.data(),
+                                        kVoteWords * communicator_->world_size(), DType::kInt64));
     return absl::OkStatus();
   }
   parameter_ = parameter_ ? *parameter_ + 1 : 0;

@@ -22,7 +22,7 @@ class ProgressHold {
   ProgressHold& operator=(const ProgressHold&) = delete;
 
   // Starts the thread where config.progress_thread says so. Called once.
-  //   Unimplemented      it is asked for, and the transport can have none
+  //   Unimplemented      it is asked for, and the transport can have none, or there are groups
   //   ResourceExhausted  the system gives no thread
   absl::Status Start(const ZeroConfig& config);
 

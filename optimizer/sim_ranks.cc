@@ -21,14 +21,18 @@ absl::StatusOr<std::unique_ptr<SimRanks>> SimRanks::Create(
     ranks->communicators_.push_back(std::move(communicator));
   }
   if (algorithms == kSharedMemory) RZ_RETURN_IF_ERROR(ranks->ShareMemory());
+  RZ_RETURN_IF_ERROR(ValidateConfig(config));
+  RZ_ASSIGN_OR_RETURN(const int group_size, ShardGroupSize(config, ranks->communicator(0)));
+  RZ_RETURN_IF_ERROR(ranks->Split(group_size));
   for (int rank = 0; rank < world; ++rank) {
     ranks->ledgers_.push_back(std::make_unique<MemoryLedger>());
     ZeroConfig own = config;
     own.ledger = ranks->ledgers_.back().get();
     own.clock = ranks->sim_.clock();
     if (change) change(rank, &own);
-    RZ_ASSIGN_OR_RETURN(std::unique_ptr<ZeroOptimizer> optimizer,
-                        ZeroOptimizer::Create(&ranks->communicator(rank), specs, own));
+    RZ_ASSIGN_OR_RETURN(
+        std::unique_ptr<ZeroOptimizer> optimizer,
+        ZeroOptimizer::Create(*std::move(ranks->groups_[static_cast<size_t>(rank)]), specs, own));
     ranks->optimizers_.push_back(std::move(optimizer));
   }
   ranks->gradients_.resize(static_cast<size_t>(world));
@@ -56,6 +60,42 @@ absl::Status SimRanks::ShareMemory() {
     if (!shared) return absl::InternalError("the simulated ranks do not share memory");
   }
   return absl::OkStatus();
+}
+
+absl::Status SimRanks::Split(int size) {
+  if (size == static_cast<int>(communicators_.size())) {
+    for (const auto& communicator : communicators_)
+      groups_.emplace_back(ShardGroups(communicator.get()));
+    return absl::OkStatus();
+  }
+  const auto group = [size](int rank) { return ShardGroups::GroupOf(Rank(rank), size); };
+  const auto place = [size](int rank) { return ShardGroups::PlaceOf(Rank(rank), size); };
+  RZ_ASSIGN_OR_RETURN(auto shards, SplitAll(group));
+  RZ_ASSIGN_OR_RETURN(auto replicas, SplitAll(place));
+  for (size_t rank = 0; rank < communicators_.size(); ++rank) {
+    groups_.emplace_back(ShardGroups(communicators_[rank].get(), std::move(shards[rank]),
+                                     std::move(replicas[rank])));
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::vector<std::unique_ptr<Communicator>>> SimRanks::SplitAll(
+    const std::function<int64_t(int rank)>& colour) {
+  std::vector<SplitOperation> splits;
+  for (size_t rank = 0; rank < communicators_.size(); ++rank) {
+    RZ_ASSIGN_OR_RETURN(SplitOperation split,
+                        communicators_[rank]->StartSplit(colour(static_cast<int>(rank)), 0));
+    splits.push_back(std::move(split));
+  }
+  std::vector<std::function<bool()>> polls;
+  for (SplitOperation& split : splits) polls.push_back([&split] { return split.Poll(); });
+  RZ_RETURN_IF_ERROR(sim_.Run(polls));
+  std::vector<std::unique_ptr<Communicator>> parts;
+  for (SplitOperation& split : splits) {
+    RZ_ASSIGN_OR_RETURN(std::unique_ptr<Communicator> part, split.Finish());
+    parts.push_back(std::move(part));
+  }
+  return parts;
 }
 
 absl::Status SimRanks::PollAll() {
@@ -232,12 +272,16 @@ void SimRanks::SetGradient(int rank, size_t index, size_t i, float value) {
   }
 }
 
-const std::byte* SimRanks::OwnedElement(size_t index, size_t i) {
+const ZeroOptimizer& SimRanks::Owner(int rank, ShardPlace place) const {
+  const int size = optimizers_[0]->partition().world();
+  return *optimizers_[static_cast<size_t>(rank / size * size + place.rank.value())];
+}
+
+const std::byte* SimRanks::OwnedElement(int rank, size_t index, size_t i) const {
   const ZeroOptimizer& any = *optimizers_[0];
   const ShardPlace place =
       any.partition().Locate(any.layout().range(index).offset + static_cast<int64_t>(i));
-  const ZeroOptimizer& owner = *optimizers_[static_cast<size_t>(place.rank.value())];
-  return owner.parameter_shard().data() +
+  return Owner(rank, place).parameter_shard().data() +
          static_cast<size_t>(place.offset) * SizeOf(any.config().dtype);
 }
 
@@ -256,7 +300,7 @@ float SimRanks::Parameter(int rank, size_t index, size_t i) {
   const DType dtype = optimizer.config().dtype;
   const void* element = nullptr;
   if (optimizer.config().stage == ZeroStage::kThree) {
-    element = OwnedElement(index, i);
+    element = OwnedElement(rank, index, i);
   } else if (dtype == DType::kFloat32) {
     element = &optimizer.Params<float>(index)[i];
   } else {
@@ -268,14 +312,14 @@ float SimRanks::Parameter(int rank, size_t index, size_t i) {
 }
 
 std::string SimRanks::FlatBits(
-    const std::function<absl::Span<const float>(const ZeroOptimizer&)>& state) const {
+    int rank, const std::function<absl::Span<const float>(const ZeroOptimizer&)>& state) const {
   const Partition& partition = optimizers_[0]->partition();
   const bool sharded = optimizers_[0]->config().stage != ZeroStage::kDdp;
   std::vector<float> flat(static_cast<size_t>(partition.padded_elements()));
   for (int64_t at = 0; at < partition.padded_elements(); ++at) {
     const ShardPlace place = partition.Locate(at);
-    const ZeroOptimizer& owner = *optimizers_[static_cast<size_t>(place.rank.value())];
-    flat[static_cast<size_t>(at)] = state(owner)[static_cast<size_t>(sharded ? place.offset : at)];
+    flat[static_cast<size_t>(at)] =
+        state(Owner(rank, place))[static_cast<size_t>(sharded ? place.offset : at)];
   }
   return std::string(reinterpret_cast<const char*>(flat.data()), flat.size() * sizeof(float));
 }
@@ -290,7 +334,7 @@ std::string SimRanks::StateBits(int rank) {
     if (count == 0) continue;
     if (optimizer.config().stage == ZeroStage::kThree) {
       for (size_t i = 0; i < count; ++i) {
-        bits.append(reinterpret_cast<const char*>(OwnedElement(p, i)), element_bytes);
+        bits.append(reinterpret_cast<const char*>(OwnedElement(rank, p, i)), element_bytes);
       }
     } else {
       const void* values = optimizer.config().dtype == DType::kFloat32
@@ -299,9 +343,9 @@ std::string SimRanks::StateBits(int rank) {
       bits.append(static_cast<const char*>(values), count * element_bytes);
     }
   }
-  if (optimizer.config().dtype != DType::kFloat32) bits += FlatBits(&ZeroOptimizer::master);
+  if (optimizer.config().dtype != DType::kFloat32) bits += FlatBits(rank, &ZeroOptimizer::master);
   for (size_t i = 0; i < StateCount(optimizer.config().optimizer); ++i) {
-    bits += FlatBits([i](const ZeroOptimizer& owner) { return owner.optimizer_state(i); });
+    bits += FlatBits(rank, [i](const ZeroOptimizer& owner) { return owner.optimizer_state(i); });
   }
   return bits;
 }

@@ -7,6 +7,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -15,6 +16,8 @@
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
 #include "collectives/communicator.h"
+#include "optimizer/layout/partition.h"
+#include "optimizer/shard_groups.h"
 #include "optimizer/zero_optimizer.h"
 #include "runtime/base/types.h"
 #include "runtime/memory/memory.h"
@@ -35,7 +38,7 @@ class SimRanks {
   static constexpr char kSharedMemory[] = "shared memory";
 
   // Every rank gets `config` (with a ledger of its own and the world's clock) after `change`, where
-  // given, had a look.
+  // given, had a look. Groups are made as it says, within and over groups with the same algorithms.
   static absl::StatusOr<std::unique_ptr<SimRanks>> Create(
       int world, const std::string& algorithms, const std::vector<ParamSpec>& specs,
       const ZeroConfig& config, const std::function<void(int rank, ZeroConfig*)>& change = nullptr,
@@ -86,8 +89,8 @@ class SimRanks {
   float Parameter(int rank, size_t index, size_t i);
 
   // The bits of everything a rank's model and optimizer hold, in flat order, assembled from the
-  // shards of all ranks: working parameters of `rank`, then master (but in float32) and the
-  // optimizer's states.
+  // shards of all ranks of its group: working parameters of `rank`, then master (but in float32)
+  // and the optimizer's states.
   std::string StateBits(int rank);
 
  private:
@@ -95,7 +98,11 @@ class SimRanks {
 
   explicit SimRanks(int world, uint64_t seed) : sim_(world, {.seed = seed}) {}
 
-  // `state` gives a rank's part of one.
+  // Makes groups of `size` ranks.
+  absl::Status Split(int size);
+  absl::StatusOr<std::vector<std::unique_ptr<Communicator>>> SplitAll(
+      const std::function<int64_t(int rank)>& colour);
+
   // Lets each rank go through its script, as soon as it can: it may have to wait for what others do
   // later. What went wrong is added to its result.
   void Run(std::vector<Script> scripts, std::vector<absl::Status>* results);
@@ -107,18 +114,23 @@ class SimRanks {
   void RunMicroStep(const std::function<absl::Status(size_t rank)>& then,
                     std::vector<absl::Status>* results);
 
-  // Element `i` of parameter `index` in the shard of whoever owns it.
-  const std::byte* OwnedElement(size_t index, size_t i);
+  // Who owns a place among the ranks of a rank's group.
+  const ZeroOptimizer& Owner(int rank, ShardPlace place) const;
 
   // In one thread nobody can wait for those that are still on their way.
   void AwaitParameters();
 
+  // Element `i` of parameter `index` in the shard of whoever owns it in a rank's group.
+  const std::byte* OwnedElement(int rank, size_t index, size_t i) const;
+
+  // `state` gives a rank's part of one.
   std::string FlatBits(
-      const std::function<absl::Span<const float>(const ZeroOptimizer&)>& state) const;
+      int rank, const std::function<absl::Span<const float>(const ZeroOptimizer&)>& state) const;
 
   SimWorld sim_;
   std::vector<std::unique_ptr<Communicator>> communicators_;
   std::vector<std::unique_ptr<MemoryLedger>> ledgers_;
+  std::vector<std::optional<ShardGroups>> groups_;  // until the optimizers have them
   std::vector<std::unique_ptr<ZeroOptimizer>> optimizers_;
   std::vector<std::map<size_t, std::vector<float>>>
       gradients_;  // by rank and parameter, to announce

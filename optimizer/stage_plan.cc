@@ -26,21 +26,25 @@ int64_t GatheredElements(ZeroStage stage, int64_t elements) {
 absl::StatusOr<StagePlan> PlanStage(const PlannedModel& model, ZeroStage stage,
                                     const PlannedRoutes& routes) {
   StagePlan plan;
+  const bool whole = stage == ZeroStage::kDdp || stage == ZeroStage::kNaive;
+  const int sharing = whole || model.group_size == 0 ? model.world : model.group_size;
   plan.shape = {.parameter_elements = model.parameters,
-                .world = model.world,
+                .world = sharing,
+                .groups = model.world / sharing,
                 .stage = stage,
                 .dtype = model.dtype,
                 .optimizer_states = model.optimizer_states};
-  const bool whole = stage == ZeroStage::kDdp || stage == ZeroStage::kNaive;
   const int64_t elements = RoundUp(model.parameters, model.world);
   RZ_ASSIGN_OR_RETURN(plan.wire,
                       PlanWire({.stage = stage,
-                                .world = model.world,
+                                .world = sharing,
+                                .groups = plan.shape.groups,
                                 .gradient_dtype = model.dtype,
                                 .reduced_elements = elements,
                                 .gathered_elements = GatheredElements(stage, elements)},
                                {.reduce = whole ? routes.all_reduce : routes.reduce_scatter,
                                 .gather = routes.all_gather,
+                                .replicas = routes.all_reduce,
                                 .control = routes.all_gather}));
   return plan;
 }
@@ -71,7 +75,8 @@ bool Fits(const StagePlan& plan, MemoryBudget budget) {
 std::optional<ZeroStage> Recommend(absl::Span<const StagePlan> plans, MemoryBudget budget) {
   for (const StagePlan& plan : plans) {
     const ZeroStage stage = plan.shape.stage;
-    if (stage == ZeroStage::kNaive || (stage == ZeroStage::kDdp) != (plan.shape.world == 1)) {
+    if (stage == ZeroStage::kNaive ||
+        (stage == ZeroStage::kDdp) != (plan.shape.world * plan.shape.groups == 1)) {
       continue;
     }
     if (Fits(plan, budget)) return stage;

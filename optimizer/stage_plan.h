@@ -29,6 +29,7 @@ inline constexpr int kMaxPlannedRanks = 65536;
 struct PlannedModel {
   int64_t parameters = 1;  // from 1 to kMaxPlannedParameters
   int world = 1;           // from 1 to kMaxPlannedRanks
+  int group_size = 0;      // of ranks that shard a copy in stages 1, 2 and 3; 0: all
   DType dtype = DType::kBFloat16;
   int optimizer_states = 2;
 };

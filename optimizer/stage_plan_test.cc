@@ -42,6 +42,22 @@ const StagePlan& Of(const std::vector<StagePlan>& plans, ZeroStage stage) {
   return plans[static_cast<size_t>(stage)];
 }
 
+TEST(GroupedPlanTest, StatesAreSharedInAGroupAndShardsReducedOverAll) {
+  const PlannedRoutes routes = [] {
+    Carriage carriage;
+    carriage.wire = DType::kBFloat16;
+    return PlannedRoutes{carriage, carriage, carriage};
+  }();
+  const PlannedModel model = {.parameters = 6400, .world = 8, .group_size = 4};
+  ASSERT_OK_AND_ASSIGN(const StagePlan plan, PlanStage(model, ZeroStage::kThree, routes));
+  EXPECT_EQ(plan.memory().bytes(), 16 * 6400 / 4);
+  EXPECT_EQ(plan.wire.reduce_bytes + plan.wire.gather_bytes, 3 * 3 * 1600 * 2);
+  EXPECT_EQ(plan.wire.between_bytes, 2 * 800 * 2);
+  ASSERT_OK_AND_ASSIGN(const StagePlan ddp, PlanStage(model, ZeroStage::kDdp, routes));
+  EXPECT_EQ(ddp.shape.world, 8);
+  EXPECT_EQ(ddp.wire.between_bytes, 0);
+}
+
 TEST(StagePlanTest, WireIsTheStagesMultipleOfOneHalf) {
   const std::vector<StagePlan> plans = PlanAll({.parameters = kPaperModel, .world = 64});
   ASSERT_EQ(kPaperModel % 64, 0);

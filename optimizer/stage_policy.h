@@ -39,7 +39,7 @@ struct ChunkStats {
 
 // What every policy works with. All pointers outlive it.
 struct StageParts {
-  Communicator* communicator;
+  Communicator* communicator;  // of those who shard the states
   const Partition* partition;
   const ModelState* state;
   const GatheredUnits* units;
@@ -49,10 +49,13 @@ struct StageParts {
   DType gradient_dtype;    // of the gradients that are reduced
   DType applied_dtype;     // of the gradients that the kernel takes
   ReduceOp op;             // what makes one gradient of all ranks'
+  double premul = 1;       // of ReduceOp::kPremulSum
   bool accumulates_shard;  // reduced gradients are added up in the state's accumulator
   OptimizerKernel kernel;
 
-  CallOptions call() const { return {.tile_chunk = partition->tile_chunk()}; }
+  CallOptions call() const {
+    return {.tile_chunk = partition->tile_chunk(), .premul = {.floating = premul}};
+  }
 
   // There is a master of these parameters beside the working ones: what is frozen has none.
   bool HasMaster(Range flat) const {

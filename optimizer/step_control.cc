@@ -49,6 +49,23 @@ absl::Status CheckAgreement(absl::Span<const StepVote> votes) {
   return absl::OkStatus();
 }
 
+// Of what replicas have of the reduced gradient.
+absl::Status CheckReplicas(absl::Span<const StepVote> votes, size_t group_size) {
+  for (size_t rank = group_size; rank < votes.size(); ++rank) {
+    const StepVote& first = votes[rank % group_size];
+    const StepVote& vote = votes[rank];
+    const bool equal = vote.non_finite_count == first.non_finite_count &&
+                       (vote.non_finite_count > 0 || vote.sum_of_squares == first.sum_of_squares);
+    if (equal) continue;
+    return absl::InternalError(absl::StrCat(
+        "rank ", rank, "'s shard of the reduced gradient has the sum of squares ",
+        vote.sum_of_squares, " (", vote.non_finite_count, " elements not finite), that of rank ",
+        rank % group_size, ", which holds the same shard, ", first.sum_of_squares, " (",
+        first.non_finite_count, "); the groups do not reduce the same gradients"));
+  }
+  return absl::OkStatus();
+}
+
 // FNV-1a, 64 bits.
 constexpr uint64_t kHashOfNothing = 0xcbf29ce484222325u;
 
@@ -59,11 +76,12 @@ uint64_t HashText(std::string_view text, uint64_t hash = kHashOfNothing) {
 
 }  // namespace
 
-absl::StatusOr<StepDecision> Decide(absl::Span<const StepVote> votes) {
+absl::StatusOr<StepDecision> Decide(absl::Span<const StepVote> votes, size_t group_size) {
   if (absl::Status agreement = CheckAgreement(votes); !agreement.ok()) return agreement;
+  if (absl::Status replicas = CheckReplicas(votes, group_size); !replicas.ok()) return replicas;
   StepDecision decision;
   double sum = 0;
-  for (const StepVote& vote : votes) {
+  for (const StepVote& vote : votes.first(group_size)) {
     sum += vote.sum_of_squares;
     decision.non_finite_count += vote.non_finite_count;
     decision.first_non_finite = std::min(decision.first_non_finite, vote.first_non_finite);

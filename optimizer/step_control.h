@@ -40,10 +40,15 @@ struct StepDecision {
   int64_t first_non_finite = kNoElement;
 };
 
-// votes[r] is rank r's; at least one. Squares are added in the order of ranks.
+// votes[r] is rank r's; at least one. Squares are added in the order of ranks, in the first of the
+// groups of `group_size` ranks: all groups have the same gradient.
 //   FailedPrecondition  ranks disagree on groups, plan, step, learning rate or loss scale; names
 //                       the first that differs from rank 0, and both values
-absl::StatusOr<StepDecision> Decide(absl::Span<const StepVote> votes);
+//   Internal            a rank's shard of the gradient differs from that of the first group
+absl::StatusOr<StepDecision> Decide(absl::Span<const StepVote> votes, size_t group_size);
+inline absl::StatusOr<StepDecision> Decide(absl::Span<const StepVote> votes) {
+  return Decide(votes, votes.size());
+}
 
 // Who brought what is not finite: "rank 2's gradient of layer4.bias is not finite".
 std::string NonFiniteCause(absl::Span<const StepVote> votes, const FlatLayout& layout);

@@ -57,6 +57,22 @@ TEST(DecideTest, SkipsOnAnyRanksNonFiniteGradientAndNamesTheFirst) {
   EXPECT_EQ(decision.first_non_finite, 40);
 }
 
+TEST(DecideTest, AddsTheSquaresOfOneGroupOfReplicas) {
+  ASSERT_OK_AND_ASSIGN(const StepDecision decision,
+                       Decide({Vote(9), Vote(16), Vote(9), Vote(16)}, 2));
+  EXPECT_EQ(decision.norm, 5);
+  std::vector<StepVote> votes = {Vote(NAN), Vote(16), Vote(NAN), Vote(16)};
+  votes[0].non_finite_count = votes[2].non_finite_count = 3;
+  ASSERT_OK_AND_ASSIGN(const StepDecision skipped, Decide(votes, 2));
+  EXPECT_EQ(skipped.non_finite_count, 3);
+}
+
+TEST(DecideTest, ReplicasOfAShardThatDifferAreAnError) {
+  EXPECT_THAT(Decide({Vote(9), Vote(16), Vote(9), Vote(17)}, 2),
+              StatusIs(absl::StatusCode::kInternal,
+                       AllOf(HasSubstr("rank 3's"), HasSubstr("17"), HasSubstr("rank 1"))));
+}
+
 TEST(DecideTest, DisagreementNamesRankAndBothValues) {
   std::vector<StepVote> votes = {Vote(1), Vote(1), Vote(1)};
   votes[2].loss_scale = 1024;

@@ -38,11 +38,12 @@ absl::Status TooManySkips(int64_t skipped, const StepReport& report) {
 
 }  // namespace
 
-StepPipeline::StepPipeline(Communicator* communicator, const FlatLayout* layout,
+StepPipeline::StepPipeline(const ShardGroups* ranks, const FlatLayout* layout,
                            const Partition* partition, const ZeroConfig* config,
                            StagePolicy* policy, GradientReducer* reducer, DeferredGathers* deferred,
                            StepTimeline* timeline)
-    : communicator_(communicator),
+    : ranks_(ranks),
+      communicator_(ranks->all()),
       layout_(layout),
       partition_(partition),
       config_(config),
@@ -55,7 +56,7 @@ StepPipeline::StepPipeline(Communicator* communicator, const FlatLayout* layout,
       scaler_(config->loss_scale),
       result_(absl::FailedPreconditionError("no step has been taken yet")),
       operations_(static_cast<size_t>(partition->bucket_count())),
-      votes_(static_cast<size_t>(partition->world())),
+      votes_(static_cast<size_t>(communicator_->world_size())),
       learning_rates_(config->groups.size()),
       step_(config->groups.size()) {
   for (const ParameterGroup& group : config->groups) {
@@ -71,11 +72,11 @@ void StepPipeline::Reset() {
 
 void StepPipeline::BeginWire() {
   if (!payload_before_) {
-    const WireCounters& sent = communicator_->wire_counters();
-    payload_before_ = sent.payload();
+    payload_before_ = ranks_->payload();
+    payload_between_before_ = ranks_->payload_between();
     // As if the last step's gathers had ended with it.
     if (deferred_->pending()) {
-      *payload_before_ += gathered_before_ + deferred_bytes_ - sent.all_gather;
+      *payload_before_ += gathered_before_ + deferred_bytes_ - Gathered();
     }
   }
   timeline_->Begin();
@@ -151,9 +152,9 @@ void StepPipeline::Inspect(const Bucket& bucket) {
 }
 
 bool StepPipeline::StartControl() {
-  payload_before_control_ = communicator_->wire_counters().payload();
+  payload_before_control_ = ranks_->payload();
   absl::StatusOr<Operation> operation = communicator_->StartAllGather(
-      &vote_, votes_.data(), kVoteWords * partition_->world(), DType::kInt64);
+      &vote_, votes_.data(), kVoteWords * communicator_->world_size(), DType::kInt64);
   if (!operation.ok()) return Fail(operation.status());
   control_ = *std::move(operation);
   timeline_->CollectiveBegan(TraceKind::kControl, {},
@@ -167,8 +168,9 @@ bool StepPipeline::AdvanceControl() {
   if (!control_->status().ok()) return Fail(control_->status());
   control_.reset();
   timeline_->CollectiveEnded(TraceKind::kControl, {});
-  report_.control_bytes = communicator_->wire_counters().payload() - payload_before_control_;
-  const absl::StatusOr<StepDecision> decision = Decide(votes_);
+  report_.control_bytes = ranks_->payload() - payload_before_control_;
+  const absl::StatusOr<StepDecision> decision =
+      Decide(votes_, static_cast<size_t>(partition_->world()));
   if (!decision.ok()) return Fail(decision.status());
   // The gradients were those of the loss times its scale.
   report_.norm = config_->inspect_gradients ? decision->norm / vote_.loss_scale
@@ -184,7 +186,7 @@ bool StepPipeline::AdvanceControl() {
   if (absl::Status status = scaler_.Update(/*overflow=*/false); !status.ok()) return Fail(status);
   phase_ = Phase::kUpdate;
   started_ = completed_ = 0;
-  gathered_before_ = communicator_->wire_counters().all_gather;
+  gathered_before_ = Gathered();
   SetStep();
   return true;
 }
@@ -219,7 +221,9 @@ void StepPipeline::SetStep() {
 bool StepPipeline::AdvanceUpdate() {
   if (started_ < partition_->bucket_count() && RoomInFlight()) {
     // Gathers that go on behind forward begin with what it uses first, which lies last.
-    const bool defers = GathersBehindForward(*config_) && policy_->MayDeferGathers();
+    // A program that waits for all ranks moves nothing within its group (shard_groups.h).
+    const bool defers =
+        GathersBehindForward(*config_) && policy_->MayDeferGathers() && ranks_->group_count() == 1;
     const Bucket bucket =
         partition_->bucket(defers ? partition_->bucket_count() - 1 - started_ : started_);
     UpdateOwned(bucket);
@@ -256,10 +260,10 @@ void StepPipeline::UpdateOwned(const Bucket& bucket) {
 
 bool StepPipeline::Finish() {
   report_.times = timeline_->End();
-  const WireCounters& sent = communicator_->wire_counters();
-  report_.payload_bytes = sent.payload() - *payload_before_ - report_.control_bytes;
+  report_.payload_bytes = ranks_->payload() - *payload_before_ - report_.control_bytes;
+  report_.between_groups_bytes = ranks_->payload_between() - payload_between_before_;
   if (deferred_->pending()) {
-    report_.payload_bytes += gathered_before_ + deferred_bytes_ - sent.all_gather;
+    report_.payload_bytes += gathered_before_ + deferred_bytes_ - Gathered();
   }
   payload_before_.reset();
   phase_ = Phase::kIdle;
@@ -269,15 +273,15 @@ bool StepPipeline::Finish() {
 
 bool StepPipeline::Fail(absl::Status status) {
   // The other ranks cannot finish a step that this one has left.
-  communicator_->Abort(status);
+  ranks_->Abort(status);
   phase_ = Phase::kIdle;
   result_ = std::move(status);
   return true;
 }
 
 void StepPipeline::Abandon() {
-  if (phase_ != Phase::kIdle || reducer_->awaited() != nullptr) {
-    communicator_->Abort(absl::CancelledError("the optimizer was destroyed during a step"));
+  if (phase_ != Phase::kIdle || reducer_->awaited() != nullptr || !ranks_->status().ok()) {
+    ranks_->Abort(absl::CancelledError("the optimizer was destroyed during a step"));
   }
   // After a failure too, operations of other buckets may still hold their memory.
   reducer_->Drain();

@@ -19,6 +19,7 @@
 #include "optimizer/layout/flat_layout.h"
 #include "optimizer/layout/partition.h"
 #include "optimizer/loss_scaler.h"
+#include "optimizer/shard_groups.h"
 #include "optimizer/stage_policy.h"
 #include "optimizer/step_control.h"
 #include "optimizer/step_report.h"
@@ -30,7 +31,7 @@ namespace rz {
 class StepPipeline {
  public:
   // All arguments outlive the pipeline.
-  StepPipeline(Communicator* communicator, const FlatLayout* layout, const Partition* partition,
+  StepPipeline(const ShardGroups* ranks, const FlatLayout* layout, const Partition* partition,
                const ZeroConfig* config, StagePolicy* policy, GradientReducer* reducer,
                DeferredGathers* deferred, StepTimeline* timeline);
 
@@ -92,7 +93,8 @@ class StepPipeline {
 
   bool RoomInFlight() const { return started_ - completed_ < config_->buckets_in_flight; }
 
-  Communicator* communicator_;
+  const ShardGroups* ranks_;
+  Communicator* communicator_;  // of all ranks
   const FlatLayout* layout_;
   const Partition* partition_;
   const ZeroConfig* config_;
@@ -122,10 +124,14 @@ class StepPipeline {
   std::vector<double> learning_rates_;       // by group
   std::vector<StepConstants> step_;          // by group
 
+  // Sent so far within the group, by all_gather.
+  int64_t Gathered() const { return ranks_->shard()->wire_counters().all_gather; }
+
   std::optional<int64_t> payload_before_;
   int64_t payload_before_control_ = 0;
   int64_t deferred_bytes_ = 0;
   int64_t gathered_before_ = 0;  // by all_gather: before the deferred gathers
+  int64_t payload_between_before_ = 0;
 };
 
 }  // namespace rz

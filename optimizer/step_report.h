@@ -41,6 +41,9 @@ struct StepReport {
   // Payload this rank sent in this step: of gradients and parameters, and of the control message.
   int64_t payload_bytes = 0;
   int64_t control_bytes = 0;
+
+  // Of the payload, what went to other groups of ranks (ZeroConfig::shard_group_size).
+  int64_t between_groups_bytes = 0;
 };
 
 // Of a skipped step, which gradients are not finite and who brought them: "3 elements of the mean

@@ -19,9 +19,10 @@ enum class TraceKind : uint8_t {
   kCommunication,
   kOptimizer,
   kOther,
-  kReduce,   // of a bucket's gradients
-  kGather,   // of a unit's parameters before use, or of a bucket's after their update
-  kControl,  // of the votes
+  kReduce,    // of a bucket's gradients
+  kGather,    // of a unit's parameters before use, or of a bucket's after their update
+  kControl,   // of the votes
+  kReplicas,  // of a shard's gradients, among those who hold it
 };
 
 // Where in the model; below 0: nowhere in particular.

@@ -47,6 +47,24 @@ TEST(WirePlanTest, EachHalfSendsWhatTheOthersOwnOrLack) {
   EXPECT_THAT(pairwise.explanation, HasSubstr("743424"));
 }
 
+TEST(WirePlanTest, GroupsSendShardsToEachOther) {
+  WireShape shape = Shape(ZeroStage::kThree, kElements, 2 * kElements);
+  shape.world = 2;
+  shape.groups = 2;
+  WireRoutes routes = Routes(DType::kBFloat16, DType::kBFloat16);
+  routes.replicas.wire = DType::kFloat32;
+  ASSERT_OK_AND_ASSIGN(const WirePlan plan, PlanWire(shape, routes));
+  EXPECT_EQ(plan.reduce_bytes, 123904 * 2);
+  EXPECT_EQ(plan.gather_bytes, 2 * 123904 * 2);
+  // Partial sums of a ring, and the sums.
+  EXPECT_EQ(plan.between_bytes, 61952 * 4 + 61952 * 2);
+  EXPECT_EQ(plan.payload_bytes(), 3 * 123904 * 2 + 61952 * 6);
+  EXPECT_EQ(plan.control_bytes, 3 * 72);
+  EXPECT_THAT(plan.explanation, HasSubstr("1 other groups * (61952 elements"));
+  routes.replicas.least_bytes = false;
+  EXPECT_THAT(PlanWire(shape, routes), StatusIs(absl::StatusCode::kUnimplemented, HasSubstr("")));
+}
+
 TEST(WirePlanTest, StagesSendWhatTheTableSays) {
   const int64_t half = 3 * 61952 * 2;
   EXPECT_EQ(Payload(Shape(ZeroStage::kDdp), DType::kBFloat16), 2 * half);

@@ -84,6 +84,20 @@ absl::Status ValidateInspection(const ZeroConfig& config) {
                    " needs gradients inspected; leave one of them out"));
 }
 
+absl::Status ValidateGroupSize(const ZeroConfig& config) {
+  const int64_t size = config.shard_group_size;
+  if (size < kRanksOfHost) {
+    return OutOfRange("shard_group_size", static_cast<double>(size),
+                      "a number of ranks, 0 for all of them or -1 for those of a host");
+  }
+  if (size == kAllRanks || (config.stage != ZeroStage::kDdp && config.stage != ZeroStage::kNaive)) {
+    return absl::OkStatus();
+  }
+  return absl::InvalidArgumentError(
+      absl::StrCat("shard_group_size is ", size, ", but stage ", std::string(NameOf(config.stage)),
+                   " knows no groups; leave it out, or take stage 1, 2 or 3"));
+}
+
 absl::Status ValidateGradientDTypes(const ZeroConfig& config) {
   const DType reduced = GradientDType(config);
   const bool wide = config.dtype == DType::kFloat32;
@@ -121,6 +135,7 @@ std::ostream& operator<<(std::ostream& os, ZeroStage stage) { return os << NameO
 absl::Status ValidateConfig(const ZeroConfig& config) {
   RZ_RETURN_IF_ERROR(ValidateSupport(config));
   RZ_RETURN_IF_ERROR(ValidateSizes(config));
+  RZ_RETURN_IF_ERROR(ValidateGroupSize(config));
   RZ_RETURN_IF_ERROR(ValidateGradientDTypes(config));
   RZ_RETURN_IF_ERROR(ValidateInspection(config));
   if (config.ledger == nullptr || config.clock == nullptr) {
@@ -144,10 +159,10 @@ double ScheduledRate(const ZeroConfig& config, size_t group, int64_t steps_taken
 
 std::string Fingerprint(const ZeroConfig& config) {
   return absl::StrCat(
-      "stage ", static_cast<int>(config.stage), " dtype ", static_cast<int>(config.dtype),
-      " optimizer ", Fingerprint(config.optimizer), " groups ", Fingerprint(config.groups),
-      " schedule ", Fingerprint(config.schedule), " loss scale ", Fingerprint(config.loss_scale),
-      " skipped ", config.max_skipped_steps, " clipping ",
+      "stage ", static_cast<int>(config.stage), " groups of ", config.shard_group_size, " dtype ",
+      static_cast<int>(config.dtype), " optimizer ", Fingerprint(config.optimizer), " groups ",
+      Fingerprint(config.groups), " schedule ", Fingerprint(config.schedule), " loss scale ",
+      Fingerprint(config.loss_scale), " skipped ", config.max_skipped_steps, " clipping ",
       absl::Hex(std::bit_cast<uint64_t>(config.gradient_clipping)), " accumulation ",
       config.gradient_accumulation_steps, " ", static_cast<int>(config.accumulation), " ",
       DTypeText(config.accumulation_dtype), " communication ",

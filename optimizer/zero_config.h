@@ -47,8 +47,16 @@ enum class GradientReduction : uint8_t { kMean, kSum };
 // Whether a thread of the communicator moves collectives while the program computes.
 enum class ProgressThreadUse : uint8_t { kAuto, kOff, kOn };
 
+// What shard_group_size may be beside a number of ranks.
+inline constexpr int64_t kAllRanks = 0;
+inline constexpr int64_t kRanksOfHost = -1;
+
 struct ZeroConfig {
   ZeroStage stage = ZeroStage::kOne;
+
+  // Stages 1, 2 and 3: so many consecutive ranks shard one copy of the states, as other groups of
+  // them do. It divides the ranks.
+  int64_t shard_group_size = kAllRanks;
 
   // Of working parameters and gradients. A 16-bit type has fp32 master weights beside it; with
   // float32 the working parameters are the master.

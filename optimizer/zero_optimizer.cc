@@ -13,6 +13,7 @@
 #include "optimizer/model_state.h"
 #include "optimizer/parameter_broadcast.h"
 #include "optimizer/progress_hold.h"
+#include "optimizer/shard_groups.h"
 #include "optimizer/stage_policy.h"
 #include "optimizer/step_pipeline.h"
 #include "optimizer/step_timeline.h"
@@ -25,39 +26,50 @@ double GradientScale(int world_size, int64_t samples_of_all_ranks) {
   return static_cast<double>(world_size) / static_cast<double>(samples_of_all_ranks);
 }
 
+namespace {
+
+// Within a group. Of several groups each sums what it has of the mean: no sum is larger than that,
+// and everything is divided once, by all ranks.
+ReduceOp ReductionOf(const ZeroConfig& config, int groups) {
+  if (config.reduction == GradientReduction::kSum) return ReduceOp::kSum;
+  return groups == 1 ? ReduceOp::kAvg : ReduceOp::kPremulSum;
+}
+
+}  // namespace
+
 class ZeroOptimizer::Impl {
  public:
-  Impl(Communicator* communicator, ZeroConfig config, FlatLayout layout, Partition partition,
+  Impl(ShardGroups ranks, ZeroConfig config, FlatLayout layout, Partition partition,
        ModelState state, OptimizerKernel kernel)
-      : communicator_(communicator),
-        progress_(communicator),
+      : ranks_(std::move(ranks)),
+        communicator_(ranks_.all()),
+        progress_(communicator_),
         config_(config),
         layout_(std::move(layout)),
         groups_(layout_),
         partition_(std::move(partition)),
         state_(std::move(state)),
         timeline_(config.clock),
-        units_(communicator, &layout_, &partition_, &config_, &state_, &timeline_),
-        policy_(MakeStagePolicy(
-            config,
-            {.communicator = communicator,
-             .partition = &partition_,
-             .state = &state_,
-             .units = &units_,
-             .groups = &groups_,
-             .timeline = &timeline_,
-             .dtype = config.dtype,
-             .gradient_dtype = GradientDType(config),
-             .applied_dtype = AppliedGradientDType(config),
-             .op = config.reduction == GradientReduction::kMean ? ReduceOp::kAvg : ReduceOp::kSum,
-             .accumulates_shard = AccumulatesShards(config),
-             .kernel = kernel})),
-        broadcast_(communicator, &layout_, &partition_, &config_, policy_.get()),
-        reducer_(communicator, &layout_, &partition_, &config_, &state_, policy_.get(), &timeline_),
-        deferred_(communicator, &timeline_, layout_.unit_count(),
+        units_(ranks_.shard(), &layout_, &partition_, &config_, &state_, &timeline_),
+        policy_(MakeStagePolicy(config, {.communicator = ranks_.shard(),
+                                         .partition = &partition_,
+                                         .state = &state_,
+                                         .units = &units_,
+                                         .groups = &groups_,
+                                         .timeline = &timeline_,
+                                         .dtype = config.dtype,
+                                         .gradient_dtype = GradientDType(config),
+                                         .applied_dtype = AppliedGradientDType(config),
+                                         .op = ReductionOf(config, ranks_.group_count()),
+                                         .premul = 1.0 / communicator_->world_size(),
+                                         .accumulates_shard = AccumulatesShards(config),
+                                         .kernel = kernel})),
+        broadcast_(communicator_, &layout_, &partition_, &config_, policy_.get()),
+        reducer_(&ranks_, &layout_, &partition_, &config_, &state_, policy_.get(), &timeline_),
+        deferred_(ranks_.shard(), &timeline_, layout_.unit_count(),
                   static_cast<size_t>(partition_.bucket_count())),
-        pipeline_(communicator, &layout_, &partition_, &config_, policy_.get(), &reducer_,
-                  &deferred_, &timeline_),
+        pipeline_(&ranks_, &layout_, &partition_, &config_, policy_.get(), &reducer_, &deferred_,
+                  &timeline_),
         learning_rates_(config_.groups.size()) {}
 
   absl::Status Prepare() {
@@ -101,7 +113,7 @@ class ZeroOptimizer::Impl {
     RZ_RETURN_IF_ERROR(AwaitReady());
     RZ_RETURN_IF_ERROR(
         SetLearningRates(options, config_, steps_taken_, absl::MakeSpan(learning_rates_)));
-    RZ_RETURN_IF_ERROR(units_.Poll());
+    RZ_RETURN_IF_ERROR(PollUnits());
     RZ_RETURN_IF_ERROR(units_.Invalidate());
     pipeline_.Start(steps_taken_, learning_rates_);
     return absl::OkStatus();
@@ -151,15 +163,15 @@ class ZeroOptimizer::Impl {
     for (size_t i = parameters.first; i < parameters.first + parameters.count; ++i) {
       RZ_RETURN_IF_ERROR(AwaitParameter(i));
     }
-    if (units_.IsWhole(unit)) return communicator_->status();
+    if (units_.IsWhole(unit)) return ranks_.status();
     const StepSection waiting(&timeline_, StepPart::kCommunication);
     while (!units_.IsWhole(unit)) {
       MoveReductions();
-      RZ_RETURN_IF_ERROR(units_.Poll());
+      RZ_RETURN_IF_ERROR(PollUnits());
       // Its status is seen by the next Poll.
       if (Operation* operation = units_.awaited(unit)) (void)operation->Wait();
     }
-    return communicator_->status();
+    return ranks_.status();
   }
 
   bool IsGathered(size_t unit) const {
@@ -175,7 +187,7 @@ class ZeroOptimizer::Impl {
 
   absl::Status Release(size_t unit, Pass pass) {
     RZ_RETURN_IF_ERROR(CheckReady());
-    RZ_RETURN_IF_ERROR(units_.Poll());
+    RZ_RETURN_IF_ERROR(PollUnits());
     RZ_RETURN_IF_ERROR(units_.Release(unit, pass));
     if (pass != Pass::kBackward) return absl::OkStatus();
     RZ_RETURN_IF_ERROR(AwaitReady());
@@ -192,7 +204,7 @@ class ZeroOptimizer::Impl {
     }
     // A failure is the communicator's, and seen by the next call.
     (void)deferred_.Poll();
-    (void)units_.Poll();
+    (void)PollUnits();
     MoveReductions();
     if (!reducer_.result().ok()) ending_micro_step_ = false;
     if (ending_micro_step_ && reducer_.done()) {
@@ -226,22 +238,27 @@ class ZeroOptimizer::Impl {
   }
 
   MemoryReport Memory() const {
-    return MeasureMemory(ShapeOf(layout_, partition_, config_), *config_.ledger);
+    return MeasureMemory(ShapeOf(layout_, partition_, config_, ranks_.group_count()),
+                         *config_.ledger);
   }
 
   absl::StatusOr<WirePlan> ExpectedWire() const {
     const bool whole = config_.stage == ZeroStage::kDdp || config_.stage == ZeroStage::kNaive;
     const Collective reduction = whole ? Collective::kAllReduce : Collective::kReduceScatter;
     WireRoutes routes;
-    RZ_ASSIGN_OR_RETURN(routes.reduce,
-                        communicator_->CarriageOf(reduction, GradientDType(config_)));
-    RZ_ASSIGN_OR_RETURN(routes.gather,
-                        communicator_->CarriageOf(Collective::kAllGather, config_.dtype));
+    const Communicator& group = *ranks_.shard();
+    RZ_ASSIGN_OR_RETURN(routes.reduce, group.CarriageOf(reduction, GradientDType(config_)));
+    RZ_ASSIGN_OR_RETURN(routes.gather, group.CarriageOf(Collective::kAllGather, config_.dtype));
+    if (const Communicator* replica = ranks_.replica(); replica != nullptr) {
+      RZ_ASSIGN_OR_RETURN(routes.replicas,
+                          replica->CarriageOf(Collective::kAllReduce, GradientDType(config_)));
+    }
     RZ_ASSIGN_OR_RETURN(routes.control,
                         communicator_->CarriageOf(Collective::kAllGather, DType::kInt64));
     const int64_t micro_steps = config_.gradient_accumulation_steps;
     return PlanWire({.stage = config_.stage,
                      .world = partition_.world(),
+                     .groups = ranks_.group_count(),
                      .gradient_dtype = GradientDType(config_),
                      .reduced_elements = partition_.padded_elements() *
                                          (AccumulatesShards(config_) ? micro_steps : 1),
@@ -272,7 +289,7 @@ class ZeroOptimizer::Impl {
           absl::StrCat("rank ", communicator_->rank().value(), " has ", what,
                        " under way; poll it to its end before the next activity"));
     }
-    return communicator_->status();
+    return ranks_.status();
   }
 
   // For what needs initialized parameters.
@@ -287,12 +304,20 @@ class ZeroOptimizer::Impl {
     return deferred_.AwaitAll();
   }
 
+  // What fails in a group fails everywhere.
+  absl::Status PollUnits() {
+    absl::Status status = units_.Poll();
+    if (!status.ok()) ranks_.Abort(status);
+    return status;
+  }
+
   void MoveReductions() {
     while (reducer_.Advance()) {
     }
   }
 
-  Communicator* communicator_;
+  ShardGroups ranks_;
+  Communicator* communicator_;  // of all ranks
   ProgressHold progress_;
   ZeroConfig config_;
   FlatLayout layout_;
@@ -315,26 +340,36 @@ absl::StatusOr<std::unique_ptr<ZeroOptimizer>> ZeroOptimizer::Create(Communicato
                                                                      std::vector<ParamSpec> specs,
                                                                      ZeroConfig config) {
   RZ_RETURN_IF_ERROR(ValidateConfig(config));
+  RZ_ASSIGN_OR_RETURN(const int group_size, ShardGroupSize(config, *communicator));
+  RZ_ASSIGN_OR_RETURN(ShardGroups ranks, ShardGroups::Split(communicator, group_size));
+  return Create(std::move(ranks), std::move(specs), std::move(config));
+}
+
+absl::StatusOr<std::unique_ptr<ZeroOptimizer>> ZeroOptimizer::Create(ShardGroups ranks,
+                                                                     std::vector<ParamSpec> specs,
+                                                                     ZeroConfig config) {
+  config.shard_group_size = ranks.group_count() == 1 ? kAllRanks : ranks.group_size();
+  RZ_RETURN_IF_ERROR(ValidateConfig(config));
   if (config.groups.empty()) config.groups.emplace_back();
-  const int world = communicator->world_size();
-  RZ_ASSIGN_OR_RETURN(FlatLayout layout,
-                      FlatLayout::Create(std::move(specs), kAlignmentElements * world));
+  // So that each shard of a unit divides evenly among the groups too.
+  const int64_t alignment = kAlignmentElements * ranks.all()->world_size();
+  RZ_ASSIGN_OR_RETURN(FlatLayout layout, FlatLayout::Create(std::move(specs), alignment));
   RZ_RETURN_IF_ERROR(layout.CheckGroups(config.groups.size()));
   RZ_ASSIGN_OR_RETURN(
       Partition partition,
-      Partition::Create(layout.segments(), world,
+      Partition::Create(layout.segments(), ranks.group_size(),
                         {.tile_chunk = config.tile_chunk, .bucket_size = config.reduce_bucket_size},
                         layout.frozen_segments()));
   if (const std::string rounding = partition.BucketRounding();
-      !rounding.empty() && communicator->rank() == Rank(0)) {
+      !rounding.empty() && ranks.all()->rank() == Rank(0)) {
     Log(LogLevel::kWarning, rounding);
   }
   RZ_ASSIGN_OR_RETURN(const OptimizerKernel kernel,
                       OptimizerKernel::Create(RuleOf(config.optimizer),
                                               AppliedGradientDType(config), config.dtype));
-  RZ_ASSIGN_OR_RETURN(ModelState state, ModelState::Allocate(communicator, partition, config));
-  auto impl = std::make_unique<Impl>(communicator, config, std::move(layout), std::move(partition),
-                                     std::move(state), kernel);
+  RZ_ASSIGN_OR_RETURN(ModelState state, ModelState::Allocate(ranks.shard(), partition, config));
+  auto impl = std::make_unique<Impl>(std::move(ranks), config, std::move(layout),
+                                     std::move(partition), std::move(state), kernel);
   RZ_RETURN_IF_ERROR(impl->Prepare());
   return std::unique_ptr<ZeroOptimizer>(new ZeroOptimizer(std::move(impl)));
 }

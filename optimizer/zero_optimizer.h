@@ -73,6 +73,7 @@
 #include "optimizer/layout/flat_layout.h"
 #include "optimizer/layout/partition.h"
 #include "optimizer/memory_report.h"
+#include "optimizer/shard_groups.h"
 #include "optimizer/step_options.h"
 #include "optimizer/step_report.h"
 #include "optimizer/step_timeline.h"
@@ -89,13 +90,19 @@ class ZeroOptimizer {
   // Fills `values` with the initial fp32 values of parameter `index` (in the order of declaration).
   using Initializer = std::function<void(size_t index, absl::Span<float> values)>;
 
-  // Allocates this rank's states, all zero. Local: no traffic. The communicator outlives the
-  // optimizer and is deterministic for ddp and ZeRO to give equal bits.
+  // Allocates this rank's states, all zero. Local: no traffic; but with a shard_group_size that
+  // makes several groups, collective: the communicator is split. It outlives the optimizer and is
+  // deterministic for ddp and ZeRO to give equal bits.
   //   InvalidArgument    a parameter or a config value that cannot be; the message names it
   //   Unimplemented      a stage or dtype this optimizer does not run; a progress thread is asked
   //                      for and the transport cannot have one
   //   ResourceExhausted  no memory; the message says for what
   static absl::StatusOr<std::unique_ptr<ZeroOptimizer>> Create(Communicator* communicator,
+                                                               std::vector<ParamSpec> specs,
+                                                               ZeroConfig config);
+
+  // The same with groups that have been made, whatever the config says of them. Local.
+  static absl::StatusOr<std::unique_ptr<ZeroOptimizer>> Create(ShardGroups ranks,
                                                                std::vector<ParamSpec> specs,
                                                                ZeroConfig config);
   ~ZeroOptimizer();

@@ -70,4 +70,15 @@ std::vector<int> HostMap::Column(int column) const {
   return members;
 }
 
+int HostMap::ranks_of_each() const {
+  int rank = 0;
+  for (const std::vector<int>& host : ranks_of_) {
+    if (host.size() != ranks_of_[0].size()) return 0;
+    for (const int member : host) {
+      if (member != rank++) return 0;
+    }
+  }
+  return static_cast<int>(ranks_of_[0].size());
+}
+
 }  // namespace rz

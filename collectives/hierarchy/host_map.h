@@ -44,6 +44,9 @@ class HostMap {
   // By host; column < columns().
   std::vector<int> Column(int column) const;
 
+  // Ranks of each host, where all have equally many and each consecutive ones; otherwise 0.
+  int ranks_of_each() const;
+
   // There is something to gain: several hosts, and one with several ranks.
   bool is_hierarchy() const { return hosts() > 1 && largest_ > 1; }
 

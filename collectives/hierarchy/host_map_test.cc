@@ -22,6 +22,14 @@ std::optional<HostMap> From(const std::vector<std::vector<int>>& reaches) {
   return HostMap::FromReaches(told);
 }
 
+TEST(HostMapTest, ConsecutiveRanksOfEqualHosts) {
+  EXPECT_EQ(HostMap({0, 0, 1, 1}).ranks_of_each(), 2);
+  EXPECT_EQ(HostMap({7, 7, 7}).ranks_of_each(), 3);
+  EXPECT_EQ(HostMap({0, 1, 2}).ranks_of_each(), 1);
+  EXPECT_EQ(HostMap({0, 1, 0, 1}).ranks_of_each(), 0);
+  EXPECT_EQ(HostMap({0, 0, 0, 1}).ranks_of_each(), 0);
+}
+
 TEST(HostMapTest, HostsAndColumnsAreInTheOrderOfRanks) {
   const HostMap map({7, 3, 7, 7, 3});
   EXPECT_EQ(map.hosts(), 2);

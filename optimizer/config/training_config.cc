@@ -43,22 +43,50 @@ absl::StatusOr<DType> WorkingDType(const proto::Config& config) {
   return config.bf16().enabled() ? DType::kBFloat16 : DType::kFloat32;
 }
 
+constexpr char kHybridShard[] = "HYBRID_SHARD";
+
 absl::StatusOr<ZeroStage> StageOf(const proto::ZeroOptimization& zero) {
   std::string name = zero.stage();
   if (name == "NO_SHARD") name = "0";
   if (name == "SHARD_GRAD_OP") name = "2";
-  if (name == "FULL_SHARD") name = "3";
-  if (name == "HYBRID_SHARD") {
-    return absl::UnimplementedError(
-        "zero_optimization.stage HYBRID_SHARD, stage 3 within a group of ranks, is not supported; "
-        "use FULL_SHARD");
-  }
+  if (name == "FULL_SHARD" || name == kHybridShard) name = "3";
   const ZeroStage stage = *ParseZeroStage(name);
   if (zero.reduce_scatter() || stage == ZeroStage::kDdp || stage == ZeroStage::kNaive) return stage;
   if (stage == ZeroStage::kOne) return ZeroStage::kNaive;
   return absl::UnimplementedError(absl::StrCat(
       "zero_optimization.reduce_scatter false is naive, which is stage 1; found stage ",
       zero.stage()));
+}
+
+// Ranks that shard one copy: as ringzero's key says, or DeepSpeed's of stage 3.
+absl::StatusOr<int64_t> GroupSizeOf(const proto::Config& from, ZeroStage stage) {
+  const proto::ZeroOptimization& zero = from.zero_optimization();
+  const proto::Ringzero& own = from.ringzero();
+  const bool is_mics = zero.mics_shard_size() != -1;
+  if (own.has_shard_group_size() && own.shard_group_size() < 1) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("ringzero.shard_group_size is ", own.shard_group_size(),
+                     "; it must be at least 1, or left out for all ranks"));
+  }
+  if (is_mics && (zero.mics_shard_size() < 1 || stage != ZeroStage::kThree)) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "zero_optimization.mics_shard_size is ", zero.mics_shard_size(), " in stage ",
+        std::string(NameOf(stage)),
+        "; it must be at least 1, of stage 3, or -1 for all ranks; of stages 1 and 2 set "
+        "ringzero.shard_group_size"));
+  }
+  if (is_mics && own.has_shard_group_size() && own.shard_group_size() != zero.mics_shard_size()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("zero_optimization.mics_shard_size is ", zero.mics_shard_size(),
+                     " and ringzero.shard_group_size ", own.shard_group_size(), ": give one"));
+  }
+  if (own.has_shard_group_size()) return own.shard_group_size();
+  if (is_mics) return zero.mics_shard_size();
+  return zero.stage() == kHybridShard ? kRanksOfHost : kAllRanks;
+}
+
+std::string GroupSizeText(int64_t size) {
+  return size == kAllRanks ? "all" : size == kRanksOfHost ? "of a host" : absl::StrCat(size);
 }
 
 OptimizerConfig OptimizerOf(const proto::Optimizer& from, WorkedOut* worked_out) {
@@ -169,6 +197,11 @@ absl::Status FillGroups(const proto::Config& from, TrainingConfig* to) {
 absl::Status FillZero(const proto::Config& from, ZeroConfig* zero, WorkedOut* worked_out) {
   RZ_ASSIGN_OR_RETURN(zero->dtype, WorkingDType(from));
   RZ_ASSIGN_OR_RETURN(zero->stage, StageOf(from.zero_optimization()));
+  RZ_ASSIGN_OR_RETURN(zero->shard_group_size, GroupSizeOf(from, zero->stage));
+  worked_out->Set("ringzero.shard_group_size", GroupSizeText(zero->shard_group_size),
+                  from.zero_optimization().mics_shard_size() != -1
+                      ? "zero_optimization.mics_shard_size"
+                      : "zero_optimization.stage");
   zero->optimizer = OptimizerOf(from.optimizer(), worked_out);
   zero->schedule = ScheduleOf(from.scheduler(), zero->optimizer.learning_rate, worked_out);
   RZ_ASSIGN_OR_RETURN(zero->loss_scale, LossScaleOf(from.fp16()));

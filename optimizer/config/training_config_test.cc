@@ -54,6 +54,31 @@ TEST(ParseConfigTest, Defaults) {
   EXPECT_OK(ValidateConfig(zero));
 }
 
+TEST(ParseConfigTest, GroupsOfRanksUnderTheirThreeNames) {
+  const std::pair<const char*, int64_t> groups[] = {
+      {R"("zero_optimization": {"stage": 3})", kAllRanks},
+      {R"("zero_optimization": {"stage": "HYBRID_SHARD"})", kRanksOfHost},
+      {R"("zero_optimization": {"stage": 3, "mics_shard_size": 4})", 4},
+      {R"("zero_optimization": {"stage": 3, "mics_shard_size": -1})", kAllRanks},
+      {R"("zero_optimization": {"stage": 1}, "ringzero": {"shard_group_size": 2})", 2},
+      {R"("zero_optimization": {"sharding_strategy": "HYBRID_SHARD"},
+          "ringzero": {"shard_group_size": 2})",
+       2},
+  };
+  for (const auto& [json, size] : groups) {
+    ASSERT_OK_AND_ASSIGN(const TrainingConfig config, Parse(json));
+    EXPECT_EQ(config.zero.shard_group_size, size) << json;
+  }
+  EXPECT_THAT(Parse(R"("zero_optimization": {"stage": 2, "mics_shard_size": 4})"),
+              StatusIs(absl::StatusCode::kInvalidArgument,
+                       AllOf(HasSubstr("mics_shard_size is 4"), HasSubstr("stage 2"))));
+  EXPECT_THAT(Parse(R"("zero_optimization": {"stage": 3, "mics_shard_size": 4},
+                       "ringzero": {"shard_group_size": 2})"),
+              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("give one")));
+  EXPECT_THAT(Parse(R"("zero_optimization": {"stage": 3}, "ringzero": {"shard_group_size": 0})"),
+              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("shard_group_size is 0")));
+}
+
 TEST(ParseConfigTest, EveryKey) {
   ASSERT_OK_AND_ASSIGN(const TrainingConfig config, ParseConfig(R"({
     "train_batch_size": 64, "train_micro_batch_size_per_gpu": 8, "gradient_accumulation_steps": 2,
@@ -153,6 +178,7 @@ TEST(ParseConfigTest, StagesInEveryonesWords) {
       {"\"stage\": \"naive\"", ZeroStage::kNaive},
       {"\"stage\": 1, \"reduce_scatter\": false", ZeroStage::kNaive},
       {"\"stage\": \"FULL_SHARD\"", ZeroStage::kThree},
+      {"\"stage\": \"HYBRID_SHARD\"", ZeroStage::kThree},
       {"\"sharding_strategy\": \"SHARD_GRAD_OP\"", ZeroStage::kTwo},
       {"\"sharding_strategy\": \"no_shard\"", ZeroStage::kDdp},
   };
@@ -161,8 +187,6 @@ TEST(ParseConfigTest, StagesInEveryonesWords) {
                          Parse(absl::StrCat("\"zero_optimization\": {", keys, "}")));
     EXPECT_EQ(config.zero.stage, stage) << keys;
   }
-  EXPECT_THAT(Parse(R"("zero_optimization": {"stage": "HYBRID_SHARD"})"),
-              StatusIs(kUnimplemented, HasSubstr("HYBRID_SHARD")));
   EXPECT_THAT(Parse(R"("zero_optimization": {"stage": 2, "reduce_scatter": false})"),
               StatusIs(kUnimplemented, HasSubstr("reduce_scatter")));
   EXPECT_THAT(Parse(R"("zero_optimization": {"stage": 2, "sharding_strategy": "FULL_SHARD"})"),

@@ -49,6 +49,8 @@ void PlanFlags::Declare(FlagSet* flags) {
   flags->String("params", &params_, "of the model, e.g. 124475904, 7.5G, 7.5B or 7.5e9; needed",
                 {"p"});
   flags->Int("ranks", &ranks_, {1, kMaxPlannedRanks}, "that share the states; needed", {"n", "np"});
+  flags->Int("shard-group", &shard_group_, {0, kMaxPlannedRanks},
+             "of them that shard one copy of the states, as other groups of them do; 0: all");
   flags->Enum("dtype", &dtype_, {"bf16", "fp16", "fp32"},
               "of working weights and gradients; 16 bits have fp32 master weights beside them");
   flags->Enum("optimizer", &optimizer_, {"AdamW", "Adam", "SGD", "Lion", "Adagrad"},
@@ -82,6 +84,11 @@ absl::Status PlanFlags::ReadModel(const FlagSet& flags, PlanConfig* config) cons
   }
   RZ_ASSIGN_OR_RETURN(config->model.parameters, ParseParameterCount(params_));
   config->model.world = static_cast<int>(ranks_);
+  if (shard_group_ > 0 && ranks_ % shard_group_ != 0) {
+    return absl::InvalidArgumentError(absl::StrCat("--shard-group takes a number that divides the ",
+                                                   ranks_, " of --ranks, not ", shard_group_));
+  }
+  config->model.group_size = static_cast<int>(shard_group_);
   config->model.dtype = *ParseDType(dtype_);
   config->optimizer = *ParseOptimizerKind(optimizer_);
   if (flags.WasSet("momentum") && config->optimizer != OptimizerKind::kSgd) {

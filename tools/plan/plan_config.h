@@ -45,6 +45,7 @@ class PlanFlags {
 
   std::string params_;
   int64_t ranks_ = 0;
+  int64_t shard_group_ = 0;
   std::string dtype_ = "bf16";
   std::string optimizer_ = "AdamW";
   double momentum_ = 0;

@@ -75,6 +75,14 @@ void AppendWire(const PlanConfig& config, const std::vector<StagePlan>& plans, s
         return unit.Of({plan.wire.payload_bytes(), 1});
       },
       table);
+  if (config.model.group_size > 0) {
+    AppendRow(
+        "  to other groups", plans,
+        [&](const StagePlan& plan) {
+          return unit.Of({plan.wire.between_bytes, 1});
+        },
+        table);
+  }
   AppendRow(
       "of what ddp sends", plans,
       [&](const StagePlan& plan) {
@@ -104,7 +112,8 @@ void AppendTimes(const PlanConfig& config, const std::vector<StagePlan>& plans,
 std::string Heading(const PlanConfig& config, const std::vector<StagePlan>& plans) {
   const PlannedModel& model = config.model;
   std::string heading = absl::StrCat(
-      model.parameters, " parameters, ", model.world, model.world == 1 ? " rank, " : " ranks, ",
+      model.parameters, " parameters, ", model.world, model.world == 1 ? " rank" : " ranks",
+      model.group_size == 0 ? "" : absl::StrCat(" in groups of ", model.group_size), ", ",
       std::string(NameOf(model.dtype)),
       model.dtype == DType::kFloat32 ? " (the parameters are the master)" : " with float32 master",
       ", ", std::string(NameOf(config.optimizer)), "; a rank holds, in ",
@@ -168,6 +177,9 @@ std::vector<Column> Columns(const PlanConfig& config, const std::vector<StagePla
   columns.emplace_back("communication_s", seconds(time.communication));
   columns.emplace_back("step_apart_s", seconds(time.apart()));
   columns.emplace_back("step_overlapped_s", seconds(time.overlapped()));
+  if (config.model.group_size > 0) {
+    columns.emplace_back("between_groups_bytes", absl::StrCat(plan.wire.between_bytes));
+  }
   return columns;
 }
 
@@ -217,6 +229,8 @@ std::string PlanJson(const PlanConfig& config, const std::vector<StagePlan>& pla
   return absl::StrCat(
       "{\n  \"format\": ", QuoteJson(kFormat), ",\n  \"version\": ", kVersion,
       ",\n  \"parameters\": ", config.model.parameters, ",\n  \"ranks\": ", config.model.world,
+      ",\n  \"shard_group\": ",
+      config.model.group_size == 0 ? config.model.world : config.model.group_size,
       ",\n  \"type\": ", QuoteJson(NameOf(config.model.dtype)),
       ",\n  \"optimizer\": ", QuoteJson(NameOf(config.optimizer)),
       ",\n  \"recommended\": ", recommended ? QuoteJson(NameOf(*recommended)) : "null",

@@ -61,6 +61,9 @@ absl::Status CompareStages(const TrainConfig& config, const Dataset& dataset,
   for (const ZeroStage stage : kStages) {
     TrainConfig one = config;
     one.stage = stage;
+    if (stage == ZeroStage::kDdp || stage == ZeroStage::kNaive) {
+      one.zero.shard_group_size = kAllRanks;
+    }
     MemoryLedger::Default()->ForgetPeaks();
     Progress quiet(nullptr, false, clock);
     TrainingRun run(one, &dataset, communicator, transport, std::nullopt, &quiet, clock);

@@ -49,30 +49,34 @@ std::vector<Beaten> BeatenBy(const TrainConfig& config) {
   const OptimizerConfig& optimizer = config.optimizer;
   const auto text = [](auto name) { return std::string(NameOf(name)); };
   const auto truth = [](bool value) { return std::string(value ? "true" : "false"); };
-  return {{"stage", "zero_optimization.stage", text(config.stage)},
-          {"dtype", "fp16.enabled", truth(config.dtype == DType::kFloat16)},
-          {"dtype", "bf16.enabled", truth(config.dtype == DType::kBFloat16)},
-          {"optimizer", "optimizer.type", text(optimizer.kind)},
-          {"lr", "optimizer.params.lr", NumberText(optimizer.learning_rate)},
-          {"weight-decay", "optimizer.params.weight_decay", NumberText(optimizer.weight_decay)},
-          {"momentum", "optimizer.params.momentum", NumberText(optimizer.momentum)},
-          {"nesterov", "optimizer.params.nesterov", truth(optimizer.nesterov)},
-          {"schedule", "scheduler.type", text(config.schedule.kind)},
-          {"warmup", "scheduler.params.warmup_type", text(config.schedule.warmup)},
-          {"warmup-steps", "scheduler.params.warmup_num_steps",
-           absl::StrCat(config.schedule.warmup_steps)},
-          {"clip", "gradient_clipping", NumberText(config.clip)},
-          {"loss-scale", "fp16.loss_scale", NumberText(config.loss_scale.scale)},
-          {"accumulate", "gradient_accumulation_steps",
-           absl::StrCat(config.zero.gradient_accumulation_steps)},
-          {"accumulation", "ringzero.accumulation",
-           config.zero.accumulation == AccumulationPolicy::kShard ? "shard" : "local"},
-          {"overlap", "zero_optimization.overlap_comm", truth(config.zero.overlap_communication)},
-          {"progress-thread", "ringzero.progress_thread",
-           config.zero.progress_thread == ProgressThreadUse::kOn    ? "on"
-           : config.zero.progress_thread == ProgressThreadUse::kOff ? "off"
-                                                                    : "auto"},
-          {"global-batch", "train_batch_size", absl::StrCat(config.global_batch)}};
+  return {
+      {"stage", "zero_optimization.stage", text(config.stage)},
+      {"dtype", "fp16.enabled", truth(config.dtype == DType::kFloat16)},
+      {"dtype", "bf16.enabled", truth(config.dtype == DType::kBFloat16)},
+      {"optimizer", "optimizer.type", text(optimizer.kind)},
+      {"lr", "optimizer.params.lr", NumberText(optimizer.learning_rate)},
+      {"weight-decay", "optimizer.params.weight_decay", NumberText(optimizer.weight_decay)},
+      {"momentum", "optimizer.params.momentum", NumberText(optimizer.momentum)},
+      {"nesterov", "optimizer.params.nesterov", truth(optimizer.nesterov)},
+      {"schedule", "scheduler.type", text(config.schedule.kind)},
+      {"warmup", "scheduler.params.warmup_type", text(config.schedule.warmup)},
+      {"warmup-steps", "scheduler.params.warmup_num_steps",
+       absl::StrCat(config.schedule.warmup_steps)},
+      {"clip", "gradient_clipping", NumberText(config.clip)},
+      {"loss-scale", "fp16.loss_scale", NumberText(config.loss_scale.scale)},
+      {"accumulate", "gradient_accumulation_steps",
+       absl::StrCat(config.zero.gradient_accumulation_steps)},
+      {"accumulation", "ringzero.accumulation",
+       config.zero.accumulation == AccumulationPolicy::kShard ? "shard" : "local"},
+      {"shard-group", "ringzero.shard_group_size",
+       config.zero.shard_group_size == kRanksOfHost ? "of a host"
+                                                    : absl::StrCat(config.zero.shard_group_size)},
+      {"overlap", "zero_optimization.overlap_comm", truth(config.zero.overlap_communication)},
+      {"progress-thread", "ringzero.progress_thread",
+       config.zero.progress_thread == ProgressThreadUse::kOn    ? "on"
+       : config.zero.progress_thread == ProgressThreadUse::kOff ? "off"
+                                                                : "auto"},
+      {"global-batch", "train_batch_size", absl::StrCat(config.global_batch)}};
 }
 
 void Remove(const std::string& prefix, std::vector<Setting>* settings) {
@@ -108,6 +112,7 @@ absl::Status ApplyConfig(std::string_view json, const FlagSet& flags, int ranks,
     config->zero.gradient_accumulation_steps = given.gradient_accumulation_steps;
   }
   if (flags.WasSet("accumulation")) config->zero.accumulation = given.accumulation;
+  if (flags.WasSet("shard-group")) config->zero.shard_group_size = given.shard_group_size;
   if (flags.WasSet("overlap")) config->zero.overlap_communication = given.overlap_communication;
   if (flags.WasSet("progress-thread")) config->zero.progress_thread = given.progress_thread;
   if (!flags.WasSet("stage")) config->stage = file.zero.stage;

@@ -30,7 +30,7 @@ static_assert(std::is_trivially_copyable_v<TraceEvent> &&
 
 // Lanes of a kind are numbered from here on, which is the order they are shown in.
 constexpr int64_t kLanesOfAKind = 10'000;
-constexpr std::array<const char*, 3> kLaneNames = {"reduce", "gather", "control"};
+constexpr std::array<const char*, 4> kLaneNames = {"reduce", "gather", "control", "replicas"};
 
 // What a rank tells of its events.
 struct Summary {

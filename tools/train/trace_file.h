@@ -23,7 +23,7 @@
 namespace rz {
 
 // Lanes that a rank's reductions, gathers and control messages take.
-using TraceLanes = std::array<int64_t, 3>;
+using TraceLanes = std::array<int64_t, 4>;
 
 // The file is the concatenation of these, each but the last followed by a comma. `units` are names.
 std::string TraceEventJson(int rank, const TraceEvent& event, absl::Span<const std::string> units);

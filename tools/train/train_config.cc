@@ -3,6 +3,8 @@
 #include <limits>
 #include <utility>
 
+#include "absl/strings/escaping.h"
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "runtime/base/status_macros.h"
 #include "tools/train/config_file.h"
@@ -26,6 +28,15 @@ constexpr char kTextModel[] = "gpt-2x2x64x64";
 constexpr int64_t kTextBatch = 32;
 constexpr double kTextLearningRate = 0.003;
 constexpr int64_t kTextEpochs = 1;
+
+absl::StatusOr<int64_t> ParseShardGroup(const std::string& text) {
+  int64_t size = 0;
+  if (text == "host") return kRanksOfHost;
+  if (absl::SimpleAtoi(text, &size) && size > 0) return size;
+  return absl::InvalidArgumentError(
+      absl::StrCat("--shard-group takes a number of ranks from 1 on, or host, not '",
+                   absl::CHexEscape(text), "'"));
+}
 
 // FNV-1a.
 uint64_t Hash(const std::string& text) {
@@ -67,6 +78,9 @@ void TrainFlags::Declare(FlagSet* flags) {
       "stage", &stage_, {"ddp", "0", "naive", "1", "2", "3"},
       "what is sharded: nothing (ddp, 0), the optimizer states (1; naive, which all-reduces "
       "gradients), gradients too (2), parameters too (3)");
+  flags->String("shard-group", &shard_group_,
+                "so many consecutive ranks shard one copy of the states, as other groups of them "
+                "do: a number that divides the ranks, or host; stages 1, 2 and 3");
   flags->Enum("dtype", &dtype_, {"bf16", "fp16", "fp32"},
               "of working weights and gradients; 16 bits have fp32 master weights beside them");
   flags->Enum("numeric", &numeric_mode_, {"deterministic", "fast"},
@@ -217,6 +231,9 @@ absl::StatusOr<TrainConfig> TrainFlags::Read(const FlagSet& flags,
   config.stage = *ParseZeroStage(stage_);
   config.dtype = *ParseDType(dtype_);
   config.numeric_mode = *ParseNumericMode(numeric_mode_);
+  if (flags.WasSet("shard-group")) {
+    RZ_ASSIGN_OR_RETURN(config.zero.shard_group_size, ParseShardGroup(shard_group_));
+  }
   if (accumulation_ == "shard") config.zero.accumulation = AccumulationPolicy::kShard;
   if (progress_thread_ == "on") config.zero.progress_thread = ProgressThreadUse::kOn;
   if (progress_thread_ == "off") config.zero.progress_thread = ProgressThreadUse::kOff;

@@ -92,6 +92,7 @@ class TrainFlags {
   TrainConfig values_;
   std::string model_;
   std::string stage_ = "1";
+  std::string shard_group_;
   std::string dtype_ = "bf16";
   std::string numeric_mode_ = "deterministic";
   std::string accumulation_ = "local";

@@ -229,12 +229,14 @@ std::string TrainingRun::EpochLabel() const {
 
 void TrainingRun::PrintHeader() {
   const bool wide = config_.dtype == DType::kFloat32;
+  const int64_t group_size = trainer_->optimizer().config().shard_group_size;
   const DType gradients = config_.zero.communication_dtype.value_or(config_.dtype);
   progress_->Line(absl::StrFormat("model %s, %d parameters; %s", trainer_->model().ToString(),
                                   trainer_->model().ParameterCount(), DescribeData(*dataset_)));
   progress_->Line(absl::StrFormat(
-      "%d rank%s, stage %s, %s weights and %sgradients%s, %s sums", communicator_->world_size(),
-      communicator_->world_size() == 1 ? "" : "s", StageLabel(config_.stage),
+      "%d rank%s%s, stage %s, %s weights and %sgradients%s, %s sums", communicator_->world_size(),
+      communicator_->world_size() == 1 ? "" : "s",
+      group_size == 0 ? "" : absl::StrCat(" in groups of ", group_size), StageLabel(config_.stage),
       std::string(NameOf(config_.dtype)),
       gradients == config_.dtype ? "" : absl::StrCat(std::string(NameOf(gradients)), " "),
       wide ? "" : " with fp32 master weights", std::string(NameOf(config_.numeric_mode))));

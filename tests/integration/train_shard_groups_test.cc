@@ -1,0 +1,87 @@
+// rz_train in real processes whose ranks shard the states in groups.
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "gmock/gmock.h"
+#include "tests/integration/subprocess.h"
+
+namespace rz {
+namespace {
+
+using ::rz::testing::Ending;
+using ::rz::testing::EndOf;
+using ::rz::testing::ProgramPath;
+using ::rz::testing::Subprocess;
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+
+using Arguments = std::vector<std::string>;
+
+Ending Train(int ranks, const Arguments& more) {
+  // 989 parameters: a multiple of neither 2, 3 nor 4.
+  Arguments arguments = {ProgramPath("tools/rz_run"),
+                         "-n",
+                         absl::StrCat(ranks),
+                         "--",
+                         ProgramPath("tools/rz_train"),
+                         "--dataset=synthetic",
+                         "--model=20-24-16-5",
+                         "--global-batch=50",
+                         "--steps=12"};
+  arguments.insert(arguments.end(), more.begin(), more.end());
+  Subprocess program(arguments, "", {});
+  return EndOf(program);
+}
+
+// The line of the weights' checksum, which rz_train has compared over all ranks.
+std::string Weights(const Ending& ending) {
+  const size_t at = ending.out.find("weights crc32c ");
+  return at == std::string::npos ? "" : ending.out.substr(at, 23);
+}
+
+class TrainShardGroupsTest : public ::testing::TestWithParam<const char*> {};
+
+// The bytes on the wire and in memory are checked by rz_train, which fails where they differ.
+TEST_P(TrainShardGroupsTest, GroupsOfTwo_GiveTheSameBitsInEveryStageAndOnEveryTransport) {
+  const std::string dtype = absl::StrCat("--dtype=", GetParam());
+  std::string expected;
+  for (const char* stage : {"--stage=1", "--stage=2", "--stage=3"}) {
+    for (const char* transport : {"--transport=tcp", "--transport=auto"}) {
+      const Ending ending = Train(4, {dtype, stage, transport, "--shard-group=2", "--clip=1"});
+      ASSERT_EQ(ending.exit_code, 0) << ending.out << ending.err;
+      EXPECT_THAT(ending.out, AllOf(HasSubstr("4 ranks in groups of 2"), HasSubstr("difference 0"),
+                                    HasSubstr("weights crc32c")));
+      if (expected.empty()) expected = Weights(ending);
+      EXPECT_EQ(Weights(ending), expected) << stage << " " << transport;
+    }
+  }
+}
+
+TEST_P(TrainShardGroupsTest, MicroStepsAndOverlap_EndInEveryStage) {
+  for (const char* stage : {"--stage=1", "--stage=2", "--stage=3"}) {
+    const Ending ending =
+        Train(6, {absl::StrCat("--dtype=", GetParam()), stage, "--transport=tcp", "--shard-group=3",
+                  "--accumulate=2", "--accumulation=shard", "--overlap"});
+    EXPECT_EQ(ending.exit_code, 0) << ending.out << ending.err;
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(DTypes, TrainShardGroupsTest, ::testing::Values("bf16", "fp32"),
+                         [](const auto& info) { return std::string(info.param); });
+
+TEST(TrainShardGroupsOutputTest, OneHostsRanks_AreAllOfThem) {
+  const Ending plain = Train(2, {"--stage=3"});
+  const Ending host = Train(2, {"--stage=3", "--shard-group=host"});
+  ASSERT_EQ(host.exit_code, 0) << host.out << host.err;
+  EXPECT_EQ(Weights(plain), Weights(host));
+}
+
+TEST(TrainShardGroupsOutputTest, ASizeThatDoesNotDivide_IsAnErrorWithBothNumbers) {
+  const Ending ending = Train(3, {"--stage=2", "--shard-group=2"});
+  EXPECT_NE(ending.exit_code, 0);
+  EXPECT_THAT(ending.err, AllOf(HasSubstr("shard_group_size is 2"), HasSubstr("3 ranks")));
+}
+
+}  // namespace
+}  // namespace rz
