@@ -22,7 +22,11 @@ RunReport SomeReport() {
   RunReport report;
   report.config.model = MlpShape{{784, 256, 10}};
   report.config.stage = ZeroStage::kDdp;
-  report.memory.shape = {203'530, 22, 4, ZeroStage::kDdp, DType::kBFloat16};
+  report.memory.shape = {.parameter_elements = 203'530,
+                         .padding_elements = 22,
+                         .world = 4,
+                         .stage = ZeroStage::kDdp,
+                         .dtype = DType::kBFloat16};
   report.memory.measured = {407'104, 407'104, 814'208, 814'208, 814'208};
   report.memory.other = {
       OtherMemory{MemoryTag::kBucket, 1, 2},     OtherMemory{MemoryTag::kAccumulator, 9, 10},
