@@ -72,6 +72,8 @@ void StepPipeline::Reset() {
 
 void StepPipeline::BeginWire() {
   if (!payload_before_) {
+    // A gather under way must not send between one count and the next.
+    const Communicator::Turn turn(communicator_);
     payload_before_ = ranks_->payload();
     payload_between_before_ = ranks_->payload_between();
     // As if the last step's gathers had ended with it.
@@ -260,6 +262,7 @@ void StepPipeline::UpdateOwned(const Bucket& bucket) {
 
 bool StepPipeline::Finish() {
   report_.times = timeline_->End();
+  const Communicator::Turn turn(communicator_);  // as in BeginWire
   report_.payload_bytes = ranks_->payload() - *payload_before_ - report_.control_bytes;
   report_.between_groups_bytes = ranks_->payload_between() - payload_between_before_;
   if (deferred_->pending()) {
