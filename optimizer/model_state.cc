@@ -12,8 +12,7 @@ constexpr std::array<MemoryTag, kMaxOptimizerStates> kStateTags = {MemoryTag::kM
 }  // namespace
 
 bool FusesStep(const ZeroConfig& config, const Communicator& communicator) {
-  const bool pays = FusingPays(config, communicator.world_size());
-  return config.fuse_step.value_or(pays) && config.stage == ZeroStage::kOne &&
+  return config.fuse_step.value_or(FusingPays(config)) && config.stage == ZeroStage::kOne &&
          !AccumulatesShards(config) && GradientDType(config) == config.dtype &&
          config.shard_group_size == kAllRanks && communicator.RunsShardKernels(config.dtype);
 }

@@ -133,8 +133,8 @@ struct ZeroConfig {
 
   // Stage 1, where ranks share memory and gradients have the working dtype and are not kept in
   // float32: sum, inspect, update and share without keeping what comes between. The same bits.
-  // Where it is not set, if it is faster: gradients that are inspected are summed twice, which pays
-  // for two ranks at most.
+  // Where it is not set, if it is faster: gradients that are inspected are summed twice, which does
+  // not pay, but needs no memory for this rank's sums.
   std::optional<bool> fuse_step;
 
   // Whether a step's gradients are looked at before it is taken: for the norm, clipping, and
@@ -198,7 +198,7 @@ inline DType AppliedGradientDType(const ZeroConfig& config) {
 }
 
 // Whether a fused step is the faster one, where it can be.
-bool FusingPays(const ZeroConfig& config, int world);
+bool FusingPays(const ZeroConfig& config);
 
 // Learning rate of a group's step after `steps_taken` others, by the schedule.
 double ScheduledRate(const ZeroConfig& config, size_t group, int64_t steps_taken);

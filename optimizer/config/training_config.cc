@@ -215,6 +215,8 @@ absl::Status FillZero(const proto::Config& from, ZeroConfig* zero, WorkedOut* wo
   zero->max_skipped_steps = from.ringzero().max_skipped_steps();
   if (from.ringzero().has_fused_step()) zero->fuse_step = from.ringzero().fused_step();
   zero->inspect_gradients = from.ringzero().inspect_gradients();
+  worked_out->Set("ringzero.fused_step", FusingPays(*zero) ? "true" : "false",
+                  "from inspect_gradients");
   zero->reduction =
       from.gradient_allreduce_op() == "sum" ? GradientReduction::kSum : GradientReduction::kMean;
   zero->accumulation = from.ringzero().accumulation() == "shard" ? AccumulationPolicy::kShard
@@ -276,8 +278,6 @@ absl::StatusOr<TrainingConfig> ParseConfig(std::string_view json, int ranks) {
                                     ranks));
   const std::string how =
       absl::StrCat("from the other batch sizes and ", ranks, ranks == 1 ? " rank" : " ranks");
-  worked_out.Set("ringzero.fused_step", FusingPays(config.zero, ranks) ? "true" : "false",
-                 absl::StrCat("for ", ranks, ranks == 1 ? " rank" : " ranks"));
   worked_out.Set("train_batch_size", absl::StrCat(config.batch.train), how);
   worked_out.Set("train_micro_batch_size_per_gpu", absl::StrCat(config.batch.micro), how);
   worked_out.Set("gradient_accumulation_steps", absl::StrCat(config.batch.accumulation), how);
