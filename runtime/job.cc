@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "absl/strings/escaping.h"
+#include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "runtime/base/duration_text.h"
@@ -14,6 +15,21 @@
 
 namespace rz {
 namespace {
+
+// It says what somebody did wrong, and not only that something is gone.
+bool IsFinding(const absl::Status& status) {
+  switch (status.code()) {
+    case absl::StatusCode::kFailedPrecondition:
+    case absl::StatusCode::kInvalidArgument:
+    case absl::StatusCode::kOutOfRange:
+    case absl::StatusCode::kDataLoss:
+    case absl::StatusCode::kUnimplemented:
+    case absl::StatusCode::kResourceExhausted:
+      return true;
+    default:
+      return false;
+  }
+}
 
 using GetVariable = std::function<const char*(const char*)>;
 
@@ -169,7 +185,12 @@ void Job::ReportFailure(const absl::Status& cause) {
 }
 
 absl::Status Job::Verdict(const absl::Status& local) {
-  return Verdict(local, options_.verdict_wait);
+  return Verdict(local, IsFinding(local) ? options_.finding_wait : options_.verdict_wait);
+}
+
+absl::Status Job::FirstCause(const absl::Status& local) {
+  absl::Status verdict = Verdict(local);
+  return absl::StrContains(verdict.message(), local.message()) ? local : verdict;
 }
 
 absl::Status Job::Verdict(const absl::Status& local, absl::Duration wait) {

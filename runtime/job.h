@@ -61,6 +61,11 @@ struct JobOptions {
 
   // How long Verdict waits for the rendezvous before this rank's own guess is reported.
   absl::Duration verdict_wait = absl::Seconds(2);
+
+  // The same of what the rank has found out itself. Others see only that it is gone and wait for
+  // longer, so that its own words come first; not at once, as a death that others report is at
+  // times seen here as a difference.
+  absl::Duration finding_wait = absl::Milliseconds(200);
 };
 
 // A rank of a job. One owner thread, except that verdict callbacks and reports are thread-safe.
@@ -101,11 +106,16 @@ class Job {
   void ReportFailure(const absl::Status& cause);
 
   // What the job failed of. A rank that sees an error mostly sees a consequence (a broken link), so
-  // the rendezvous is waited for up to `wait` (options.verdict_wait); where it says nothing,
-  // `local` is reported as this rank's failure, and the verdict that comes of it returned. A
-  // rendezvous that is lost is not waited for: `local` is all there is.
+  // the rendezvous is waited for up to `wait` (options.verdict_wait; finding_wait where `local`
+  // says what somebody did wrong: FailedPrecondition, InvalidArgument, OutOfRange, DataLoss,
+  // Unimplemented, ResourceExhausted); where it says nothing, `local` is reported as this rank's
+  // failure, and the verdict that comes of it returned. A rendezvous that is lost is not waited
+  // for: `local` is all there is.
   absl::Status Verdict(const absl::Status& local);
   absl::Status Verdict(const absl::Status& local, absl::Duration wait);
+
+  // The same for people: where the verdict has this rank's own words, those, with their code.
+  absl::Status FirstCause(const absl::Status& local);
 
   // Says that this rank is done; the others go on. Called once, also by the destructor.
   //   Unavailable  the rendezvous cannot be told

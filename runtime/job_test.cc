@@ -152,7 +152,8 @@ class JobTest : public ::testing::Test {
     environment.world_size = world;
     environment.rank = Rank(rank);
     return Job::Join(environment,
-                     std::make_unique<RecordingTransport>(record, std::string(1, 'a' + rank)), {});
+                     std::make_unique<RecordingTransport>(record, std::string(1, 'a' + rank)),
+                     options_);
   }
 
   void JoinBoth() {
@@ -161,6 +162,7 @@ class JobTest : public ::testing::Test {
     other.join();
   }
 
+  JobOptions options_;
   std::unique_ptr<RendezvousServer> server_;
   Record records_[2];
   JobOr zero_, one_;
@@ -212,6 +214,21 @@ TEST_F(JobTest, AGuessIsReportedWhereNobodyKnowsBetter) {
               ::testing::AnyOf(Code::kInternal, Code::kUnavailable));
   EXPECT_EQ((*one_)->Verdict(absl::InternalError("link broke"), kGenerous).message(),
             "rank 0 failed: INTERNAL: my own");
+}
+
+// One rank has found the cause and left; the other sees that alone, and asks for the verdict first.
+TEST_F(JobTest, WhoHasFoundTheCauseIsHeardBeforeWhoSeesThatItIsGone) {
+  options_.verdict_wait = kGenerous;
+  JoinBoth();
+  ASSERT_OK(zero_);
+  ASSERT_OK(one_);
+  const absl::Status found = absl::FailedPreconditionError("receive of 4 met send of 3");
+  const absl::Status seen = absl::UnavailableError("rank 0 has aborted");
+  absl::Status heard;
+  std::thread other([&] { heard = (*one_)->FirstCause(seen); });
+  EXPECT_EQ((*zero_)->FirstCause(found), found);
+  other.join();
+  EXPECT_THAT(heard.message(), HasSubstr("rank 0 failed: FAILED_PRECONDITION: receive of 4 met"));
 }
 
 TEST_F(JobTest, AfterTheRendezvousIsLostARanksOwnWordIsTheVerdict) {

@@ -14,7 +14,6 @@
 #include <string>
 #include <utility>
 
-#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "collectives/communicator.h"
 #include "optimizer/config/schema_reader.h"
@@ -65,12 +64,6 @@ int Fail(const std::string& where, const absl::Status& status) {
   return kExitFailure;
 }
 
-// The rendezvous's verdict; this rank's own words where it was the first to fail.
-absl::Status FirstCause(Job* job, const absl::Status& own) {
-  const absl::Status verdict = job->Verdict(own);
-  return absl::StrContains(verdict.message(), own.message()) ? own : verdict;
-}
-
 // `failed_step` is set where a step was under way when it failed.
 absl::Status TrainAsRank(const TrainConfig& config, const Dataset& dataset, Job* job,
                          int64_t* failed_step) {
@@ -115,7 +108,7 @@ int JoinAndTrain(const TrainConfig& config, const Dataset& dataset,
   int64_t step = 0;
   const absl::Status status = TrainAsRank(config, dataset, job->get(), &step);
   const Rank rank = (*job)->rank();
-  if (!status.ok()) return Fail(Where(rank, step), FirstCause(job->get(), status));
+  if (!status.ok()) return Fail(Where(rank, step), (*job)->FirstCause(status));
   if (const absl::Status left = (*job)->Leave(); !left.ok()) return Fail(Where(rank, 0), left);
   return kExitOk;
 }

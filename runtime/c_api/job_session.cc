@@ -1,7 +1,5 @@
 #include "runtime/c_api/job_session.h"
 
-#include "absl/strings/match.h"
-
 namespace rz::c_api {
 
 absl::StatusOr<JobSession::Use> JobSession::Enter() {
@@ -13,10 +11,7 @@ absl::StatusOr<JobSession::Use> JobSession::Enter() {
 
 absl::Status JobSession::FirstCause(const absl::Status& own) {
   if (absl::Status known = failure(); !known.ok()) return known;
-  const absl::Status verdict = job_->Verdict(own);
-  // This rank was the first: its own words, with their code, say more.
-  const bool is_own = absl::StrContains(verdict.message(), own.message());
-  Keep(is_own ? own : verdict);
+  Keep(job_->FirstCause(own));
   return failure();
 }
 
