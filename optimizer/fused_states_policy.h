@@ -1,9 +1,8 @@
-// Stage 1 where ranks share memory, in two passes over the gradients of all ranks (X
-// the fused step). The first sums this rank's shard in the caches and inspects it there; the sum is
-// not kept. The second, after the ranks have agreed on the step, sums it again, updates the states,
-// and stores the new working parameters into every rank's copy. Between them the gradients stay as
-// they are. Reading two bytes of each rank's gradients again costs less than keeping and reading
-// back what they come to, and a shard of them is not held.
+// Stage 1 where ranks share memory, in two passes over the gradients of all ranks
+// (docs/decisions/0020). The first sums this rank's shard in the caches and inspects it there; the
+// sum is not kept. The second, after the ranks have agreed on the step, sums it again, updates the
+// states, and stores the new working parameters into every rank's copy. Between them the gradients
+// stay as they are, and a shard of their sums is not held.
 //
 // Where gradients are not to be inspected there is the second pass alone.
 #ifndef RINGZERO_OPTIMIZER_FUSED_STATES_POLICY_H_
