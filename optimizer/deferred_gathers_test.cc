@@ -1,5 +1,7 @@
 // Steps that end while new parameters are on their way. That no bit and no byte of a step changes
 // by it, stage_equality_test.cc shows.
+#include <algorithm>
+#include <cstdint>
 #include <memory>
 #include <string>
 #include <vector>
@@ -54,6 +56,23 @@ std::vector<bool> Gathered(SimRanks& ranks, size_t unit) {
   return gathered;
 }
 
+constexpr float kSaved = 40;
+constexpr int64_t kSavedSteps = 7;
+
+SimRanks::Action ResumeAfter(int64_t steps) {
+  return {[=](ZeroOptimizer& optimizer) { return optimizer.Resume(steps); },
+          [](const ZeroOptimizer&) { return true; }};
+}
+
+SimRanks::Action LoadWhenHere(size_t unit) {
+  return {[=](ZeroOptimizer& optimizer) { return optimizer.StartGather(unit, Pass::kEvaluation); },
+          [=](const ZeroOptimizer& optimizer) {
+            if (!optimizer.IsGathered(unit)) return false;
+            std::ranges::fill(optimizer.Params<float>(unit), kSaved);
+            return true;
+          }};
+}
+
 TEST(DeferredGathersTest, AStepEndsBeforeItsGathersWhereItMay) {
   for (const ZeroStage stage : {ZeroStage::kNaive, ZeroStage::kOne, ZeroStage::kTwo}) {
     const auto ranks = MakeRanks(stage, /*behind_forward=*/true);
@@ -89,6 +108,41 @@ TEST(DeferredGathersTest, InitializingAgainAwaitsThem) {
   EXPECT_EQ(ranks->Parameter(1, 2, 499), 7);
   StepAll(*ranks);
   EXPECT_NE(ranks->Parameter(1, 0, 0), 7);
+}
+
+// A rank that loads what was saved writes a unit's parameters as soon as its own are here, whoever
+// still waits for them, and goes on from there before, amid or after it.
+TEST(DeferredGathersTest, WhatIsLoadedIsNotOverwrittenByThoseThatComeLater) {
+  for (const ZeroStage stage : {ZeroStage::kNaive, ZeroStage::kOne, ZeroStage::kTwo}) {
+    SCOPED_TRACE(::testing::Message() << "stage " << stage);
+    std::string bits[2];
+    for (const bool behind_forward : {false, true}) {
+      const auto ranks = MakeRanks(stage, behind_forward);
+      StepAll(*ranks);
+      EXPECT_EQ(Gathered(*ranks, 0) != std::vector<bool>(kWorld, true), behind_forward);
+      std::vector<SimRanks::Script> scripts(kWorld);
+      for (size_t rank = 0; rank < kWorld; ++rank) {
+        for (size_t unit = 0; unit < kUnits; ++unit) {
+          if (unit == rank) scripts[rank].push_back(ResumeAfter(kSavedSteps));
+          scripts[rank].push_back(LoadWhenHere(unit));
+        }
+      }
+      EXPECT_THAT(ranks->Go(scripts), Each(IsOk()));
+      for (size_t unit = 0; unit < kUnits; ++unit) {
+        EXPECT_THAT(ranks->Gather(unit, Pass::kForward), Each(IsOk()));
+        for (int rank = 0; rank < kWorld; ++rank) {
+          EXPECT_THAT(ranks->optimizer(rank).Params<float>(unit), Each(kSaved));
+        }
+      }
+      StepAll(*ranks);
+      const auto report = ranks->optimizer(0).StepResult();
+      ASSERT_OK(report.status());
+      EXPECT_EQ(report->step, kSavedSteps + 1);
+      EXPECT_EQ(report->payload_bytes, ranks->optimizer(0).ExpectedWire()->payload_bytes());
+      bits[behind_forward] = ranks->StateBits(2);
+    }
+    EXPECT_TRUE(bits[0] == bits[1]);
+  }
 }
 
 TEST(DeferredGathersTest, DestroyedWithThemUnderWayAllEnds) {

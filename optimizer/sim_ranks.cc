@@ -163,16 +163,18 @@ SimRanks::Action ReleaseOf(size_t unit, Pass pass) {
 
 }  // namespace
 
-std::vector<absl::Status> SimRanks::Gather(size_t unit, Pass pass) {
+std::vector<absl::Status> SimRanks::Go(std::vector<Script> scripts) {
   std::vector<absl::Status> results(optimizers_.size());
-  Run(std::vector<Script>(optimizers_.size(), {GatherOf(unit, pass)}), &results);
+  Run(std::move(scripts), &results);
   return results;
 }
 
+std::vector<absl::Status> SimRanks::Gather(size_t unit, Pass pass) {
+  return Go(std::vector<Script>(optimizers_.size(), {GatherOf(unit, pass)}));
+}
+
 std::vector<absl::Status> SimRanks::Release(size_t unit, Pass pass) {
-  std::vector<absl::Status> results(optimizers_.size());
-  Run(std::vector<Script>(optimizers_.size(), {ReleaseOf(unit, pass)}), &results);
-  return results;
+  return Go(std::vector<Script>(optimizers_.size(), {ReleaseOf(unit, pass)}));
 }
 
 void SimRanks::AppendGradients(int rank, size_t first, size_t count, Script* script) {

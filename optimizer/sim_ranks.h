@@ -61,6 +61,9 @@ class SimRanks {
   // none of whose elements was set is not announced. Results by rank.
   std::vector<absl::Status> EndMicroStep();
 
+  // Each rank goes through its script, as soon as it can. Results by rank.
+  std::vector<absl::Status> Go(std::vector<Script> scripts);
+
   // Gathers, or releases, a unit on all ranks. Results by rank.
   std::vector<absl::Status> Gather(size_t unit, Pass pass);
   std::vector<absl::Status> Release(size_t unit, Pass pass);

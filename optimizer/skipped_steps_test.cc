@@ -84,6 +84,10 @@ void ExpectEnds(SimRanks& ranks, const Matcher& message, float bad = kNan) {
   }
 }
 
+void ResumeAll(SimRanks& ranks, int64_t steps) {
+  for (int rank = 0; rank < kWorld; ++rank) ASSERT_OK(ranks.optimizer(rank).Resume(steps));
+}
+
 TEST(SkippedStepsTest, TheTenthInARowEndsTheRunOnEveryRank) {
   for (const ZeroStage stage : kStages) {
     SCOPED_TRACE(::testing::Message() << "stage " << stage);
@@ -175,6 +179,26 @@ TEST(SkippedStepsTest, TheWayDownOfADynamicLossScaleDoesNotCount) {
     EXPECT_FALSE(reports[0]->skipped);
     EXPECT_EQ(reports[0]->step, 1);
   }
+}
+
+// What was saved knows neither, so ranks that go on from it have both as at the start.
+TEST(SkippedStepsTest, ResumingBeginsTheLossScaleAndTheCountAnew) {
+  ZeroConfig config = Config(ZeroStage::kOne, DType::kFloat16);
+  config.loss_scale = DynamicLossScale();
+  const auto scaled = MakeRanks(config);
+  ExpectSkipped(*scaled, 5, kInfinity);
+  ASSERT_LT(scaled->optimizer(0).loss_scale(), config.loss_scale.scale);
+  ResumeAll(*scaled, 7);
+  EXPECT_EQ(scaled->optimizer(0).loss_scale(), config.loss_scale.scale);
+  EXPECT_EQ(StepWith(*scaled, 0)[0]->step, 8);
+
+  config = Config(ZeroStage::kTwo);
+  config.max_skipped_steps = 3;
+  const auto counted = MakeRanks(config);
+  ExpectSkipped(*counted, 2);
+  ResumeAll(*counted, 0);
+  ExpectSkipped(*counted, 2);
+  ExpectEnds(*counted, HasSubstr("3 steps in a row were skipped"));
 }
 
 // 1 for the hysteresis, 16 halvings.

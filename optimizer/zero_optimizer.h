@@ -228,8 +228,10 @@ class ZeroOptimizer {
   absl::Span<std::byte> mutable_parameter_shard();
 
   // Goes on after `steps` steps, with states that were written since Initialize. In all stages but
-  // 3 the working parameters are written through Params, whole and alike on all ranks. Local: ranks
-  // that go on from different steps find out in the next one.
+  // 3 the working parameters are written through Params, whole and alike on all ranks; Params has
+  // waited for what the last step still gathered there. A dynamic loss scale and the count of
+  // skipped steps begin anew. Local: ranks that go on from different steps find out in the next
+  // one.
   //   InvalidArgument     steps is negative
   //   FailedPrecondition  before Initialize; within a step
   absl::Status Resume(int64_t steps);

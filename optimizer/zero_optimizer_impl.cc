@@ -87,6 +87,7 @@ absl::Status ZeroOptimizer::Impl::Resume(int64_t steps) {
         "gradients of a step have been announced; take the step before Resume");
   }
   RZ_RETURN_IF_ERROR(units_.Invalidate());
+  pipeline_.Reset();
   steps_taken_ = steps;
   return absl::OkStatus();
 }
