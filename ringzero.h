@@ -10,9 +10,9 @@
  *   rz_comm_destroy(comm);
  *   rz_finalize(job);
  *
- * Link with -lringzero. docs/api.md is the introduction, with a table for those who know NCCL;
- * examples/ has whole programs. C11 and C++. The parts below are the whole reference; an installed
- * ringzero.h has them all in one file.
+ * Link with -lringzero. docs/api.md is the introduction, docs/coming_from_nccl.md is for those who
+ * know NCCL, examples/ has whole programs. C11 and C++. The parts below are the whole reference; an
+ * installed ringzero.h has them all in one file.
  */
 #ifndef RINGZERO_RINGZERO_H_
 #define RINGZERO_RINGZERO_H_
