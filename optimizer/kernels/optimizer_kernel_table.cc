@@ -1,8 +1,6 @@
 // The optimizer's kernels, compiled once a level.
 //
-// Updates: vector by vector, each rule in the order of operations of its file in rules/; the last,
-// incomplete vector through zero-padded copies, so that no element's result depends on where it
-// stands.
+// Updates: update_pass.h, each rule in the order of operations of its file in rules/.
 //
 // Sum of squares: element i goes to partial sum i mod 16, in order; each square is exact in double
 // for the narrower types. Then the 16 sums are added in a fixed tree: s[j] += s[j + 8], 4, 2, 1.
@@ -12,47 +10,23 @@
 #include "optimizer/kernels/rules/adam.h"
 #include "optimizer/kernels/rules/lion.h"
 #include "optimizer/kernels/rules/sgd.h"
+#include "optimizer/kernels/update_pass.h"
 #include "runtime/base/simd_vector.h"
 
 namespace rz::RZ_SIMD_NAMESPACE {
 namespace {
 
-using Float = Code<DType::kFloat32>;
-
-unsigned char* Bytes(void* p) { return static_cast<unsigned char*>(p); }
-const unsigned char* Bytes(const void* p) { return static_cast<const unsigned char*>(p); }
-
 // One pass over a shard by `Rule`.
 template <typename Rule, typename Gradient, typename Working>
 void Update(const StepConstants& constants, const void* gradient, float* master,
             float* const* states, void* working, size_t count) {
-  const Rule rule(constants);
-  const unsigned char* gradient_at = Bytes(gradient);
-  unsigned char* master_at = Bytes(master);
-  unsigned char* states_at[kMaxOptimizerStates];
-  for (size_t s = 0; s < Rule::kStates; ++s) states_at[s] = Bytes(states[s]);
-  unsigned char* working_at = Bytes(working);
-  RuleStates lanes = {};
-  for (; count >= Float::kLanes; count -= Float::kLanes) {
-    for (size_t s = 0; s < Rule::kStates; ++s) lanes[s] = Float::Load(states_at[s]);
-    const F32 updated = rule.Apply(Gradient::Load(gradient_at), Float::Load(master_at), lanes);
-    Float::Store(master_at, updated);
-    for (size_t s = 0; s < Rule::kStates; ++s) {
-      Float::Store(states_at[s], lanes[s]);
-      states_at[s] += Float::kLanes * Float::kBytes;
-    }
-    Working::Store(working_at, updated);
-    gradient_at += Float::kLanes * Gradient::kBytes;
-    master_at += Float::kLanes * Float::kBytes;
-    working_at += Float::kLanes * Working::kBytes;
+  UpdatePass<Rule, Gradient, Working> pass(constants, gradient, master, states, working);
+  // What the model works with is the master, or it is written too.
+  if (working == master) {
+    pass.template Run<false>(count);
+  } else {
+    pass.template Run<true>(count);
   }
-  if (count == 0) return;
-  for (size_t s = 0; s < Rule::kStates; ++s) lanes[s] = LoadSome<Float>(states_at[s], count);
-  const F32 updated =
-      rule.Apply(LoadSome<Gradient>(gradient_at, count), LoadSome<Float>(master_at, count), lanes);
-  StoreSome<Float>(master_at, updated, count);
-  for (size_t s = 0; s < Rule::kStates; ++s) StoreSome<Float>(states_at[s], lanes[s], count);
-  StoreSome<Working>(working_at, updated, count);
 }
 
 constexpr size_t kSums = 16;
@@ -79,7 +53,7 @@ RZ_SIMD_INLINE void AddSquares(const unsigned char* from, F64 (&sums)[kSumVector
 
 template <typename C>
 void AddSquaresOf(const void* data, size_t count, double* sums_of) {
-  const unsigned char* from = Bytes(data);
+  const unsigned char* from = static_cast<const unsigned char*>(data);
   F64 sums[kSumVectors];
   __builtin_memcpy(sums, sums_of, sizeof(sums));
   for (; count >= kSums; count -= kSums) {
@@ -108,7 +82,7 @@ template <typename C>
 int64_t CountNonFinite(const void* data, size_t count) {
   // Lanes of 32 bits are emptied before they can overflow.
   constexpr size_t kBlock = size_t{1} << 24;
-  const unsigned char* from = Bytes(data);
+  const unsigned char* from = static_cast<const unsigned char*>(data);
   int64_t total = 0;
   while (count > 0) {
     decltype(NonFiniteLanes(typename C::Vector{})) negative = {};
@@ -127,6 +101,7 @@ int64_t CountNonFinite(const void* data, size_t count) {
   return total;
 }
 
+using Float = Code<DType::kFloat32>;
 using Double = Code<DType::kFloat64>;
 using BFloat16 = Code<DType::kBFloat16>;
 using Float16 = Code<DType::kFloat16>;

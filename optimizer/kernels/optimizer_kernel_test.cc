@@ -6,6 +6,7 @@
 #include <cmath>
 #include <cstdint>
 #include <cstring>
+#include <limits>
 #include <random>
 #include <string>
 #include <tuple>
@@ -254,6 +255,12 @@ TEST_P(OptimizerKernelTest, SameBitsAsPortableAtAnyCountAndAlignment) {
   }
 }
 
+bool NansAreCanonical(const float* values, size_t count) {
+  return std::all_of(values, values + count, [](float x) {
+    return !std::isnan(x) || std::bit_cast<uint32_t>(x) == 0x7fc00000u;
+  });
+}
+
 TEST_P(OptimizerKernelTest, SameBitsAsPortableForAnyBitPatterns) {
   constexpr size_t kCount = 20011;
   const auto run = [&](SimdLevel level) {
@@ -279,7 +286,21 @@ TEST_P(OptimizerKernelTest, SameBitsAsPortableForAnyBitPatterns) {
                     SizeOf(gradient()));
       }
     }
+    // Infinities that meet.
+    for (size_t i = 64; i < 80; ++i) {
+      const float infinity = std::numeric_limits<float>::infinity();
+      if (i & 1) shard.master()[i] = infinity;
+      if (i & 2) shard.state(0)[i] = -infinity;
+      if (i & 4) shard.state(1)[i] = infinity;
+      const float g = i & 8 ? infinity : 1.0f;
+      ConvertFromFloat(gradient(), static_cast<char*>(shard.gradient()) + i * SizeOf(gradient()),
+                       &g, 1);
+    }
     shard.Update(Kernel(level), Constants(1));
+    EXPECT_TRUE(NansAreCanonical(shard.master(), kCount));
+    for (size_t s = 0; s < StateCount(optimizer().config); ++s) {
+      EXPECT_TRUE(NansAreCanonical(shard.state(s), kCount));
+    }
     return shard.Crc();
   };
   EXPECT_EQ(run(level()), run(SimdLevel::kPortable));

@@ -26,9 +26,9 @@ class AdagradRule {
 
   RZ_SIMD_INLINE F32 Apply(F32 gradient, F32 master, RuleStates& states) const {
     const F32 g = gradient * grad_scale_ + weight_decay_ * master;
-    const F32 s = CanonicalNan(states[0] + g * g);
+    const F32 s = states[0] + g * g;
     states[0] = s;
-    return CanonicalNan(master - step_size_ * (g / (SquareRoot(s) + eps_)));
+    return master - step_size_ * (g / (SquareRoot(s) + eps_));
   }
 
  private:

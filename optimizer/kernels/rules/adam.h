@@ -39,13 +39,13 @@ class AdamLikeRule {
   RZ_SIMD_INLINE F32 Apply(F32 gradient, F32 master, RuleStates& states) const {
     F32 g = gradient * grad_scale_;
     if constexpr (!decoupled) g = g + weight_decay_ * master;
-    const F32 m = CanonicalNan(beta1_ * states[0] + one_minus_beta1_ * g);
-    const F32 v = CanonicalNan(beta2_ * states[1] + one_minus_beta2_ * (g * g));
+    const F32 m = beta1_ * states[0] + one_minus_beta1_ * g;
+    const F32 v = beta2_ * states[1] + one_minus_beta2_ * (g * g);
     states[0] = m;
     states[1] = v;
     const F32 denominator = SquareRoot(v) * inverse_root_2_ + eps_;
     if constexpr (decoupled) master = master * decay_;
-    return CanonicalNan(master - step_size_ * (m / denominator));
+    return master - step_size_ * (m / denominator);
   }
 
  private:

@@ -30,8 +30,10 @@ class LionRule {
   RZ_SIMD_INLINE F32 Apply(F32 gradient, F32 master, RuleStates& states) const {
     const F32 g = gradient * grad_scale_;
     const F32 direction = Sign(beta1_ * states[0] + one_minus_beta1_ * g);
+    // With a beta of 0 or 1 infinity makes NaN of one of the two sums alone, which the master may
+    // not show.
     states[0] = CanonicalNan(beta2_ * states[0] + one_minus_beta2_ * g);
-    return CanonicalNan(master - step_size_ * (direction + weight_decay_ * master));
+    return master - step_size_ * (direction + weight_decay_ * master);
   }
 
  private:

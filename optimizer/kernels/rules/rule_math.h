@@ -5,7 +5,9 @@
 //   Rule(constants)    broadcasts what it needs of a step's constants
 //   Apply(gradient, master, states)   the vector's new master; states are updated in place
 // Every arithmetic operation is one of float32, rounded once: no fused multiply-add. What is stored
-// has one NaN, the canonical. An element's bits depend on its inputs alone.
+// has one NaN, the canonical: update_pass.h makes it so, and looks at the master alone. So where
+// Apply leaves a state NaN the new master is NaN too, or the state's is canonical already. An
+// element's bits depend on its inputs alone.
 #ifndef RINGZERO_OPTIMIZER_KERNELS_RULES_RULE_MATH_H_
 #define RINGZERO_OPTIMIZER_KERNELS_RULES_RULE_MATH_H_
 

@@ -26,7 +26,7 @@ class SgdRule {
 
   RZ_SIMD_INLINE F32 Apply(F32 gradient, F32 master, RuleStates&) const {
     const F32 g = gradient * grad_scale_ + weight_decay_ * master;
-    return CanonicalNan(master - step_size_ * g);
+    return master - step_size_ * g;
   }
 
  private:
@@ -47,10 +47,10 @@ class MomentumLikeRule {
 
   RZ_SIMD_INLINE F32 Apply(F32 gradient, F32 master, RuleStates& states) const {
     const F32 g = gradient * grad_scale_ + weight_decay_ * master;
-    const F32 b = CanonicalNan(momentum_ * states[0] + one_minus_dampening_ * g);
+    const F32 b = momentum_ * states[0] + one_minus_dampening_ * g;
     states[0] = b;
     const F32 direction = nesterov ? g + momentum_ * b : b;
-    return CanonicalNan(master - step_size_ * direction);
+    return master - step_size_ * direction;
   }
 
  private:
