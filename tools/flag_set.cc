@@ -60,6 +60,31 @@ double Multiplier(std::string suffix, SizeUnit unit) {
   return std::pow(binary || unit == SizeUnit::kBinary ? 1024.0 : 1000.0, power + 1);
 }
 
+// In the largest unit that it is a whole number of.
+std::string SizeText(int64_t size, SizeUnit unit) {
+  const int64_t step = unit == SizeUnit::kBinary ? 1024 : 1000;
+  const char* suffix = "";
+  for (const char* next : {"K", "M", "G", "T"}) {
+    if (size == 0 || size % step != 0) break;
+    size /= step;
+    suffix = next;
+  }
+  return absl::StrCat(size, suffix);
+}
+
+// "" for what stands for "not given".
+template <typename T, typename Range>
+std::string DefaultText(T value, const Range& range) {
+  return value >= range.low && value <= range.high ? absl::StrCat(value) : "";
+}
+
+// Two columns of --help; a long left one has a line for itself.
+std::string Columns(std::string left, const std::string& right) {
+  const bool alone = left.size() > 24;
+  if (alone) absl::StrAppend(&left, "\n", std::string(26, ' '));
+  return absl::StrCat(absl::StrFormat("  %-24s", left), alone ? "" : " ", right, "\n");
+}
+
 std::string Dashed(std::string_view name) { return absl::StrCat("--", std::string(name)); }
 
 }  // namespace
@@ -106,7 +131,7 @@ void FlagSet::Int(std::string name, int64_t* value, IntRange range, std::string 
        .aliases = std::move(aliases),
        .help = std::move(help),
        .type = "N",
-       .default_text = absl::StrCat(*value),
+       .default_text = DefaultText(*value, range),
        .read = [value, range](const std::string& text) {
          return ReadWithin(
              text, value, range,
@@ -121,7 +146,7 @@ void FlagSet::Double(std::string name, double* value, DoubleRange range, std::st
        .aliases = std::move(aliases),
        .help = std::move(help),
        .type = "X",
-       .default_text = absl::StrCat(*value),
+       .default_text = DefaultText(*value, range),
        .read = [value, range](const std::string& text) {
          return ReadWithin(
              text, value, range,
@@ -148,7 +173,8 @@ void FlagSet::Size(std::string name, int64_t* value, std::string help, Aliases a
        .aliases = std::move(aliases),
        .help = std::move(help),
        .type = "SIZE",
-       .default_text = absl::StrCat(*value),
+       .default_text = SizeText(*value, unit),
+       .size_unit = unit,
        .read = [value, unit](const std::string& text) { return ParseSize(text, unit, value); }});
 }
 
@@ -182,6 +208,10 @@ void FlagSet::Enum(std::string name, std::string* value, std::vector<std::string
        }});
 }
 
+void FlagSet::Description(std::string text) { description_ = std::move(text); }
+void FlagSet::Environment(std::string names, std::string help) {
+  environment_.emplace_back(std::move(names), std::move(help));
+}
 void FlagSet::Example(std::string line) { examples_.push_back(std::move(line)); }
 void FlagSet::ExitCodes(std::string text) { exit_codes_ = std::move(text); }
 void FlagSet::Positional(std::string usage) { positional_usage_ = std::move(usage); }
@@ -304,24 +334,47 @@ std::string FlagSet::Version() const {
   return absl::StrCat(program_, " (ringzero) ", std::string(kToolsVersion), "\n");
 }
 
+std::string FlagSet::Units() const {
+  std::vector<std::string> decimal;
+  bool binary = false, times = false;
+  for (const Flag& flag : flags_) {
+    if (flag.size_unit == SizeUnit::kDecimal) decimal.push_back(Dashed(flag.name));
+    binary |= flag.size_unit == SizeUnit::kBinary;
+    times |= flag.type == "TIME";
+  }
+  std::string text;
+  if (binary || !decimal.empty()) {
+    absl::StrAppend(&text, "  SIZE is like 4096, 64K or 1.5M: K, M, G and T are powers of ",
+                    binary ? "1024" : "1000",
+                    binary && !decimal.empty()
+                        ? absl::StrCat(" (", absl::StrJoin(decimal, ", "), ": of 1000)")
+                        : "",
+                    ", Ki, Mi, Gi and Ti of 1024.\n");
+  }
+  if (times)
+    absl::StrAppend(&text, "  TIME is like 300ms, 1.5s or 5m; a bare number is seconds.\n");
+  return text.empty() ? "" : absl::StrCat("\nunits:\n", text);
+}
+
 std::string FlagSet::Help() const {
   std::string text = absl::StrCat(program_, ": ", summary_, "\n\nusage: ", program_, " [FLAGS]");
   if (!positional_usage_.empty()) absl::StrAppend(&text, " ", positional_usage_);
   if (!rest_usage_.empty()) absl::StrAppend(&text, " -- ", rest_usage_);
-  absl::StrAppend(&text, "\n\nflags:\n");
+  absl::StrAppend(&text, "\n");
+  if (!description_.empty()) absl::StrAppend(&text, "\n", description_, "\n");
+  absl::StrAppend(&text, "\nflags:\n");
   for (const Flag& flag : flags_) {
     std::string left = Dashed(flag.name);
     for (const std::string& alias : flag.aliases) absl::StrAppend(&left, ", -", alias);
     if (!flag.type.empty()) absl::StrAppend(&left, " ", flag.type);
     const std::string default_text =
         flag.default_text.empty() ? "" : absl::StrCat(" (default ", flag.default_text, ")");
-    // A long left side has a line for itself.
-    if (left.size() > 24) left += absl::StrCat("\n", std::string(26, ' '));
-    absl::StrAppend(&text, absl::StrFormat("  %-24s", left), left.size() > 24 ? "" : " ", flag.help,
-                    default_text, "\n");
+    absl::StrAppend(&text, Columns(std::move(left), absl::StrCat(flag.help, default_text)));
   }
-  absl::StrAppend(&text, absl::StrFormat("  %-24s this text\n", "--help, -h"),
-                  absl::StrFormat("  %-24s what this is\n", "--version"));
+  absl::StrAppend(&text, Columns("--help, -h", "this text"), Columns("--version", "what this is"),
+                  Units());
+  if (!environment_.empty()) absl::StrAppend(&text, "\nenvironment:\n");
+  for (const auto& [names, help] : environment_) absl::StrAppend(&text, Columns(names, help));
   if (!examples_.empty()) absl::StrAppend(&text, "\nexamples:\n");
   for (const std::string& example : examples_) absl::StrAppend(&text, "  ", example, "\n");
   absl::StrAppend(&text, "\nexit codes: ", exit_codes_, "\n");

@@ -15,6 +15,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -52,6 +53,7 @@ class FlagSet {
   FlagSet(std::string program, std::string summary);
 
   // Declares a flag `--name` that writes to `*value`, which outlives this object. Names are unique.
+  // --help shows the default, where it is a value that the flag takes.
   void String(std::string name, std::string* value, std::string help, Aliases aliases = {});
   void Int(std::string name, int64_t* value, IntRange range, std::string help,
            Aliases aliases = {});
@@ -67,6 +69,10 @@ class FlagSet {
   void Enum(std::string name, std::string* value, std::vector<std::string> choices,
             std::string help, Aliases aliases = {});
 
+  // For --help: what the program does, beyond its summary, as lines of text.
+  void Description(std::string text);
+  // For --help: a variable of the environment that it reads, or several, and what they say.
+  void Environment(std::string names, std::string help);
   // A line for the examples of --help.
   void Example(std::string line);
   // What --help says of exit codes, for a program that has others than exit_code.h's first three.
@@ -117,6 +123,7 @@ class FlagSet {
     std::string default_text = {};
     bool is_switch = false;
     bool was_set = false;
+    std::optional<SizeUnit> size_unit = {};
     // Reads a value; the message of an error says only what is expected.
     std::function<absl::Status(const std::string&)> read = {};
   };
@@ -125,6 +132,8 @@ class FlagSet {
   Flag* Find(std::string_view name);
   absl::Status UnknownFlag(std::string_view shown, std::string_view name) const;
   absl::Status Assign(Flag& flag, std::string_view shown, const std::string& text);
+  // What SIZE and TIME stand for, where flags take them.
+  std::string Units() const;
   // Reads arguments[*index], which starts with a dash, and its value where it has one.
   absl::Status ParseFlag(const std::vector<std::string>& arguments, size_t* index);
 
@@ -132,7 +141,9 @@ class FlagSet {
   const std::string summary_;
   std::string positional_usage_;
   std::string rest_usage_;
+  std::string description_;
   std::vector<Flag> flags_;
+  std::vector<std::pair<std::string, std::string>> environment_;
   std::vector<std::string> examples_;
   std::string exit_codes_ = "0 ok, 1 failed (one line on standard error says why), 2 wrong usage";
   std::vector<std::string> positional_;

@@ -13,6 +13,7 @@ using ::rz::testing::StatusIs;
 using ::testing::AllOf;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+using ::testing::Not;
 
 class FlagSetTest : public ::testing::Test {
  protected:
@@ -157,10 +158,38 @@ TEST_F(FlagSetTest, HelpShowsFlagsDefaultsAndExamples) {
               AllOf(HasSubstr("prog: does things"), HasSubstr("--ranks, -n, -np N"),
                     HasSubstr("(default 5s)"), HasSubstr("ddp|1"), HasSubstr("prog -n 4 -- ls"),
                     HasSubstr("exit codes: 0 ok, 1 failed")));
+  EXPECT_THAT(flags_.Help(), Not(HasSubstr("environment:")));
   FlagSet fresh("prog", "");
   EXPECT_OK(fresh.Parse({"--version"}));
   EXPECT_TRUE(fresh.version_requested());
   EXPECT_THAT(fresh.Version(), HasSubstr("prog (ringzero) "));
+}
+
+TEST_F(FlagSetTest, HelpSaysWhatItDoesWhatItReadsAndInWhichUnits) {
+  flags_.Description("It does them twice.");
+  flags_.Environment("PROG_HOME", "where it lives");
+  EXPECT_THAT(
+      flags_.Help(),
+      AllOf(HasSubstr("usage: prog [FLAGS]\n\nIt does them twice.\n\nflags:\n"),
+            HasSubstr("\nenvironment:\n  PROG_HOME                where it lives\n\nexamples:"),
+            HasSubstr("K, M, G and T are powers of 1024 (--params: of 1000), Ki"),
+            HasSubstr("TIME is like 300ms")));
+}
+
+TEST(FlagSetDefaultsTest, AreShownWhereTheFlagTakesThem) {
+  int64_t steps = 0, slice = 1536, buffer = 32 << 20, flops = 25'000'000'000;
+  double rate = 0;
+  FlagSet flags("prog", "");
+  flags.Int("steps", &steps, {1, 10}, "in all");
+  flags.Double("rate", &rate, {0, 1}, "of change");
+  flags.Size("slice", &slice, "of a message");
+  flags.Size("buffer", &buffer, "of all");
+  flags.Size("flops", &flops, "a second", {}, SizeUnit::kDecimal);
+  EXPECT_THAT(flags.Help(),
+              AllOf(HasSubstr("in all\n"), HasSubstr("of change (default 0)"),
+                    HasSubstr("of a message (default 1536)"), HasSubstr("of all (default 32M)"),
+                    HasSubstr("a second (default 25G)")));
+  EXPECT_THAT(flags.Help(), Not(HasSubstr("TIME")));
 }
 
 TEST_F(FlagSetTest, SetNamesAFlagWithoutDashes) {

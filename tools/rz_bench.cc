@@ -24,6 +24,7 @@
 #include "tools/exit_code.h"
 #include "tools/flag_set.h"
 #include "tools/launch/launcher.h"
+#include "tools/rank_environment.h"
 
 namespace rz {
 namespace {
@@ -68,6 +69,12 @@ int Main(int argc, char** argv) {
   flags.Positional("OPERATION...|all");
   bench_flags.Declare(&flags);
   foreign_flags.Declare(&flags);
+  flags.Description(
+      "OPERATION: all_reduce, reduce_scatter, all_gather, broadcast, reduce, all_to_all,\n"
+      "gather, scatter, sendrecv, barrier, reduce_scatter_v, all_gather_v, all_to_all_v. Starts\n"
+      "its own ranks (-np), or joins the job that it is started in. Every result is compared\n"
+      "bit by bit with what it must be.");
+  DescribeRankEnvironment(&flags);
   flags.ExitCodes(
       "0 ok, 1 wrong results or another failure (standard error says which), 2 wrong usage");
   flags.Example("rz_bench all_reduce -np 2 -b 8 -e 256M -f 2");

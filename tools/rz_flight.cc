@@ -17,6 +17,10 @@ int Main(int argc, char** argv) {
   FlagSet flags("rz_flight", "merges the flight records of ranks and says where they part");
   flags.Int("last", &last, {0, INT32_MAX}, "operations of each rank in the table; 0: no table");
   flags.Positional("FILES");
+  flags.Description(
+      "Ranks write what they have called, and where each call stands, to RZ_FLIGHT_DIR when\n"
+      "they fail and on SIGUSR2. Prints the first call that not all ranks made, or made alike,\n"
+      "and who waits for whom.");
   flags.Example("RZ_FLIGHT_DIR=/tmp/flight rz_run -n 4 -- rz_train --steps 100   (before)");
   flags.Example(
       "pkill -USR2 rz_train   (while it stands still; ranks that fail write by themselves)");

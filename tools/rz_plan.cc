@@ -36,6 +36,10 @@ int Main(int argc, char** argv) {
   FlagSet flags("rz_plan", "says what each ZeRO stage costs a model, and which to take");
   PlanFlags plan_flags;
   plan_flags.Declare(&flags);
+  flags.Description(
+      "Memory and traffic of a rank by closed formulas, the same that rz_train compares its\n"
+      "measurements with; with --bandwidth and --flops the time of a step; with --memory what\n"
+      "fits. Nothing is run.");
   flags.Example("rz_plan --params 7.5G --ranks 64");
   flags.Example("rz_plan --params 7.5G --ranks 64 --memory 80G --activations 20G");
   flags.Example(

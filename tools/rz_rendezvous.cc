@@ -9,6 +9,7 @@
 #include "runtime/rendezvous/server.h"
 #include "tools/exit_code.h"
 #include "tools/flag_set.h"
+#include "tools/rank_environment.h"
 #include "tools/standard_output.h"
 
 namespace rz {
@@ -23,6 +24,11 @@ int Main(int argc, char** argv) {
                "asks workers for the token in this file, mode 0600 (their RZ_TOKEN_FILE)");
   flags.Bool("insecure", &options.insecure,
              "allows an address that other machines can reach, without encryption");
+  flags.Description(
+      "Ranks join a job by its name, are told their rank and the others' addresses, and hear\n"
+      "when one of them fails. Serves any jobs that come, until SIGINT, SIGTERM or SIGHUP. It\n"
+      "speaks no TLS: other machines reach it over a private network only.");
+  DescribeLogEnvironment(&flags);
   flags.Example("rz_rendezvous --listen 127.0.0.1:29400");
   flags.Example("RZ_RENDEZVOUS=127.0.0.1:29400 RZ_WORLD_SIZE=2 rz_train --steps 20   (twice)");
   flags.Example("RZ_LOG=info rz_rendezvous --listen 0.0.0.0:29400 --insecure --token-file token");

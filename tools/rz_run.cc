@@ -8,6 +8,7 @@
 #include "runtime/rendezvous/limits.h"
 #include "tools/flag_set.h"
 #include "tools/launch/launcher.h"
+#include "tools/rank_environment.h"
 
 namespace rz {
 namespace {
@@ -36,6 +37,12 @@ int Main(int argc, char** argv) {
   flags.Duration("connect-timeout", &connect_timeout, timeouts,
                  "how long a rank tries to reach the rendezvous (their RZ_CONNECT_TIMEOUT)");
   flags.Rest("PROGRAM ARGS");
+  flags.Description(
+      "Every rank is told who it is and where the others are (RZ_RENDEZVOUS, RZ_JOB,\n"
+      "RZ_WORLD_SIZE, RZ_RANK, RZ_LOCAL_RANK); lines of its output begin with its rank; signals\n"
+      "are passed on. When a rank fails the others are stopped, and standard error says which\n"
+      "was the first and why.");
+  DescribeLogEnvironment(&flags);
   flags.Example("rz_run -n 4 -- bazel-bin/tools/rz_train --steps 20");
   flags.Example("rz_run -n 2 --nodes 2 --node-rank 0 --rendezvous 10.0.0.1:29400 -- ./program");
   flags.ExitCodes(

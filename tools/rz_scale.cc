@@ -46,6 +46,10 @@ int Main(int argc, char** argv) {
   FlagSet flags("rz_scale", "simulates collectives on thousands of ranks over given links");
   ScaleFlags scale_flags;
   scale_flags.Declare(&flags);
+  flags.Description(
+      "Steps the schedules that real ranks run through simulated time, in one process. An\n"
+      "OPERATION is a collective such as broadcast or all_to_all; without one: reduce_scatter,\n"
+      "all_gather, all_reduce.");
   flags.Example("rz_scale reduce_scatter --ranks 64,512,4096 --sizes 64K,16M,1G");
   flags.Example("rz_scale --alpha 5us --bandwidth 25G --algorithm ring,halving --plot scale.html");
   flags.Example(

@@ -24,6 +24,7 @@
 #include "runtime/transport/ucx/ucx_transport.h"
 #include "tools/exit_code.h"
 #include "tools/flag_set.h"
+#include "tools/rank_environment.h"
 #include "tools/train/comparison.h"
 #include "tools/train/progress.h"
 #include "tools/train/run_report.h"
@@ -128,6 +129,11 @@ int Main(int argc, char** argv) {
                  "how long the other ranks are waited for; beats RZ_JOIN_TIMEOUT");
   flags.Duration("connect-timeout", &connect_timeout, timeouts,
                  "how long the rendezvous is tried; beats RZ_CONNECT_TIMEOUT");
+  flags.Description(
+      "Every rank of a job has the same flags: under rz_run, or started by hand with\n"
+      "RZ_RENDEZVOUS and RZ_WORLD_SIZE. Rank 0 prints a line a step, and at the end where time\n"
+      "went and what memory is held for, by formula and as measured.");
+  DescribeRankEnvironment(&flags);
   flags.Example("rz_train --dataset synthetic --steps 20");
   flags.Example("rz_run -n 4 -- rz_train --stage ddp --steps 20 --report ddp.json");
   flags.Example("rz_run -n 4 -- rz_train --stage 1 --epochs 3 --reference ddp.json");

@@ -15,6 +15,28 @@ done
 dpkg-deb --field "$deb" Depends | grep -q 'libc6.*libgrpc++.*libprotobuf.*libucx0.*zlib1g'
 root=$TEST_TMPDIR/root
 dpkg-deb --extract "$deb" "$root"
+
+# Every program has a manual page with all that it says of itself, packed as Debian asks for: at the best level, without
+# a name and a time; and man has nothing to say against it.
+pages=$root/usr/share/man/man1
+for program in "$root"/usr/bin/rz_*; do
+  name=${program##*/} page=$pages/${program##*/}.1.gz
+  gunzip -c "$page" > "$TEST_TMPDIR/page" || { echo "no manual page of $name"; exit 1; }
+  [ "$(od -An -tx1 -N10 "$page" | tr -d ' ')" = 1f8b0800000000000203 ] || { echo "$page: not gzip -9n"; exit 1; }
+  for section in NAME SYNOPSIS DESCRIPTION OPTIONS EXAMPLES "EXIT STATUS"; do
+    grep -qx ".SH $section" "$TEST_TMPDIR/page" || { echo "$page has no $section"; exit 1; }
+  done
+  "$program" --help | sed -n 's/^  \(--[a-z_-]*\).*/\1/p' | while read -r flag; do
+    grep -qF ".B ${flag//-/\\-}" "$TEST_TMPDIR/page" || { echo "$page has no $flag"; exit 1; }
+  done
+  if grep -E '/(root|home)/' "$TEST_TMPDIR/page"; then echo "$page has a folder of who built it"; exit 1; fi
+  if command -v man > /dev/null; then
+    complaints=$(LC_ALL=C.UTF-8 MANROFFSEQ='' MANWIDTH=80 man --warnings -E UTF-8 -l -Tutf8 -Z "$page" 2>&1 > /dev/null)
+    [ -z "$complaints" ] || { echo "$page: $complaints"; exit 1; }
+    man -M "$root/usr/share/man" -w "$name" > /dev/null
+  fi
+done
+[ "$(find "$pages" -type f | wc -l)" = "$(find "$root/usr/bin" -name 'rz_*' | wc -l)" ]
 if readelf -d "$root/usr/lib/$triplet/libringzero.so" | grep -q 'NEEDED.*lib[atu]b*san'; then
   echo "skipped: the library has a sanitizer, which a plain program cannot load"
   exit 0

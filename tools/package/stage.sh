@@ -28,6 +28,7 @@ for file in "$@"; do
     rz_rendezvous.service) put 644 "$file" "lib/systemd/system/$name" ;;
     *.md | LICENSE | THIRD_PARTY_NOTICES) put 644 "$file" "share/doc/ringzero/$name" ;;
     *.c) put 644 "$file" "share/doc/ringzero/examples/$name" ;;
+    *.1.gz) put 644 "$file" "share/man/man1/$name" ;;
     rz_*) put 755 "$file" "bin/$name" ;;
     *) echo "stage.sh: no place for $file" >&2; exit 1 ;;
   esac
