@@ -53,7 +53,8 @@ class Server:
 
 
 def _torchrun_rendezvous() -> Optional[Tuple[str, int, int]]:
-    # torchrun's own store holds MASTER_PORT, so rank 0 serves the next one.
+    # torchrun's own store holds MASTER_PORT, so rank 0 serves the next one; a rank that is alone has
+    # nobody to meet.
     names = ("RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
     if os.environ.get("RZ_RENDEZVOUS") or any(name not in os.environ for name in names):
         return None
@@ -65,7 +66,9 @@ def _torchrun_rendezvous() -> Optional[Tuple[str, int, int]]:
         found = ", ".join(f"{name}={os.environ[name]!r}" for name in names)
         raise errors.InvalidArgumentError(
             f"torchrun's environment has a value that is no number: {found}") from None
-    if host not in ("localhost", "127.0.0.1", "::1") and world > 1:
+    if (rank, world) == (0, 1):
+        return None
+    if host not in ("localhost", "127.0.0.1", "::1"):
         raise errors.InvalidArgumentError(
             f"MASTER_ADDR is {host}: ranks on several hosts meet at a rendezvous that is started by "
             f"hand (rz_rendezvous --listen HOST:PORT --token-file F); name it in RZ_RENDEZVOUS")

@@ -1,6 +1,7 @@
 """How programs end: quietly, or with an exception that the other ranks are told of; and torchrun."""
 
 import os
+import random
 import socket
 import subprocess
 import sys
@@ -33,11 +34,22 @@ def run(begin, end, environments):
     return outcomes
 
 
+def two_free_ports():
+    """The first of two free ports in a row, below those that systems give to whoever asks for any."""
+    for port in random.sample(range(10000, 30000), 1000):
+        try:
+            for each in (port, port + 1):
+                with socket.socket() as probe:
+                    probe.bind(("127.0.0.1", each))
+            return port
+        except OSError:
+            pass
+    raise OSError("no two free ports in a row from 10000 to 30000")
+
+
 def two_ranks():
     """The environments of two ranks of a job that torchrun starts."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
+    port = two_free_ports()
     clean = {name: "" for name in os.environ if name.startswith("RZ_") and name != "RZ_LIBRARY"}
     return [{**clean, "RANK": str(rank), "WORLD_SIZE": "2", "LOCAL_RANK": str(rank),
              "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)} for rank in range(2)]
@@ -59,8 +71,10 @@ class ExitTest(unittest.TestCase):
             self.assertRegex(other_text, "UnavailableError: .*rank 0.*ValueError: no such file")
 
     def test_alone(self):
-        for environment in two_ranks()[:1]:
-            environment.update(WORLD_SIZE="1")
+        environment = {**two_ranks()[0], "WORLD_SIZE": "1"}
+        with socket.socket() as taken:  # A rank that has nobody to meet serves no rendezvous.
+            taken.bind(("127.0.0.1", int(environment["MASTER_PORT"]) + 1))
+            taken.listen()
             self.assertEqual(run(_PLAIN, "rz.finalize()", [environment]), [(0, "")])
 
     def test_torchrun_over_hosts_says_what_to_do(self):
