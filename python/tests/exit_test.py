@@ -1,11 +1,12 @@
 """How programs end: quietly, or with an exception that the other ranks are told of; and torchrun."""
 
 import os
-import random
 import socket
 import subprocess
 import sys
 import unittest
+
+from free_ports import two_free_ports
 
 # Each is a whole program; `end` is what it does last.
 _PROGRAM = """
@@ -32,19 +33,6 @@ def run(begin, end, environments):
         _, text = rank.communicate(timeout=120)
         outcomes.append((rank.returncode, text))
     return outcomes
-
-
-def two_free_ports():
-    """The first of two free ports in a row, below those that systems give to whoever asks for any."""
-    for port in random.sample(range(10000, 30000), 1000):
-        try:
-            for each in (port, port + 1):
-                with socket.socket() as probe:
-                    probe.bind(("127.0.0.1", each))
-            return port
-        except OSError:
-            pass
-    raise OSError("no two free ports in a row from 10000 to 30000")
 
 
 def two_ranks():

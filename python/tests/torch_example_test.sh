@@ -30,7 +30,7 @@ for stage in 1 3; do
 done
 
 # What torchrun sets; the program joins without RZ_RENDEZVOUS.
-port=$(/usr/bin/python3 -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])')
+port=$(/usr/bin/python3 python/tests/free_ports.py)
 export WORLD_SIZE=2 MASTER_ADDR=127.0.0.1 MASTER_PORT=$port
 RANK=1 LOCAL_RANK=1 /usr/bin/python3 "$program" --stage 2 --steps 20 --batch 1 >"$TEST_TMPDIR/other" &
 other=$!

@@ -4,25 +4,17 @@
 
 #include <cstdint>
 #include <cstdio>
-#include <limits>
+#include <optional>
 
 #include "absl/strings/str_cat.h"
 
 namespace rz {
 namespace {
 
-constexpr uint64_t kUnknown = std::numeric_limits<uint64_t>::max();
-
-uint64_t FreeOfFolder() {
-  struct statvfs about;
-  if (statvfs("/dev/shm", &about) != 0) return kUnknown;
-  return uint64_t{about.f_bavail} * about.f_frsize;
-}
-
 // Without swapping.
-uint64_t FreeOfHost() {
+std::optional<uint64_t> FreeOfHost() {
   std::FILE* const file = std::fopen("/proc/meminfo", "re");
-  if (file == nullptr) return kUnknown;
+  if (file == nullptr) return std::nullopt;
   char line[256];
   unsigned long long kibibytes = 0;
   bool found = false;
@@ -30,19 +22,28 @@ uint64_t FreeOfHost() {
     found = std::sscanf(line, "MemAvailable: %llu kB", &kibibytes) == 1;
   }
   std::fclose(file);
-  return found ? uint64_t{kibibytes} << 10 : kUnknown;
+  if (!found) return std::nullopt;
+  return uint64_t{kibibytes} << 10;
 }
 
 }  // namespace
 
+std::optional<uint64_t> FreeSharedMemory() {
+  struct statvfs about;
+  if (statvfs(kSharedMemoryDirectory, &about) != 0) return std::nullopt;
+  return uint64_t{about.f_bavail} * about.f_frsize;
+}
+
 absl::Status CheckSharedRoom(size_t bytes) {
-  const auto check = [&](uint64_t free, const char* whose) {
-    if (bytes <= free) return absl::OkStatus();
+  const auto check = [&](std::optional<uint64_t> free, const char* whose) {
+    if (!free.has_value() || bytes <= *free) return absl::OkStatus();
     return absl::ResourceExhaustedError(absl::StrCat("there is no room for ", bytes,
                                                      " bytes of shared memory: ", whose, " has ",
-                                                     free, " free"));
+                                                     *free, " free"));
   };
-  if (absl::Status status = check(FreeOfFolder(), "/dev/shm"); !status.ok()) return status;
+  if (absl::Status status = check(FreeSharedMemory(), kSharedMemoryDirectory); !status.ok()) {
+    return status;
+  }
   return check(FreeOfHost(), "the host");
 }
 

@@ -1,7 +1,5 @@
 #include "runtime/transport/ucx/ucx_worker.h"
 
-#include <sys/statvfs.h>
-
 #include <cstdlib>
 #include <utility>
 #include <vector>
@@ -11,18 +9,11 @@
 #include "absl/synchronization/mutex.h"
 #include "runtime/base/log.h"
 #include "runtime/base/status_macros.h"
+#include "runtime/transport/ucx/shared_room.h"
 #include "runtime/transport/ucx/ucx_process.h"
 
 namespace rz {
 namespace {
-
-constexpr char kSharedMemoryDirectory[] = "/dev/shm";
-
-uint64_t FreeBytes(const char* directory) {
-  struct statvfs stats;
-  if (statvfs(directory, &stats) != 0) return 0;
-  return uint64_t{stats.f_bavail} * stats.f_frsize;
-}
 
 absl::Status UcxError(std::string_view what, ucs_status_t status) {
   return absl::UnavailableError(absl::StrCat(absl::string_view(what.data(), what.size()),
@@ -82,7 +73,7 @@ absl::StatusOr<std::string> TransportList(const UcxOptions& options, uint64_t sh
 
 absl::StatusOr<std::unique_ptr<UcxWorker>> UcxWorker::Create(const UcxOptions& options) {
   TameUcx();
-  const uint64_t free_bytes = FreeBytes(kSharedMemoryDirectory);
+  const uint64_t free_bytes = FreeSharedMemory().value_or(0);
   const bool user_chose = std::getenv("UCX_TLS") != nullptr;
   RZ_ASSIGN_OR_RETURN(const std::string transports, TransportList(options, free_bytes, user_chose));
   RZ_ASSIGN_OR_RETURN(const std::string without_shared_memory,
@@ -99,7 +90,7 @@ absl::StatusOr<std::unique_ptr<UcxWorker>> UcxWorker::Create(const UcxOptions& o
   absl::Status status = worker->Open(options, transports);
   if (!status.ok() && automatic && transports != without_shared_memory) {
     // Other processes may have filled it between the look and the use.
-    if (FreeBytes(kSharedMemoryDirectory) >= kSharedMemoryBytesPerWorker) return status;
+    if (FreeSharedMemory().value_or(0) >= kSharedMemoryBytesPerWorker) return status;
     warn();
     worker.reset(new UcxWorker);
     status = worker->Open(options, without_shared_memory);
@@ -132,7 +123,7 @@ absl::Status UcxWorker::Open(const UcxOptions& options, const std::string& trans
   status = ucp_worker_create(context_, &worker_params, &worker_);
   if (status != UCS_OK) {
     return UcxError(absl::StrCat("creating a UCX worker (transports ", transports, ", ",
-                                 FreeBytes(kSharedMemoryDirectory), " bytes free in ",
+                                 FreeSharedMemory().value_or(0), " bytes free in ",
                                  kSharedMemoryDirectory, ")"),
                     status);
   }
