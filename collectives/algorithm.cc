@@ -259,7 +259,12 @@ Format PartialsOf(Algorithm algorithm, DType dtype, NumericMode mode) {
   }
 }
 
+Format PartialsOf(Algorithm algorithm, DType dtype, ReduceOp op, NumericMode mode) {
+  return op == ReduceOp::kFunction ? Format::kWire : PartialsOf(algorithm, dtype, mode);
+}
+
 bool OrderMatters(DType dtype, ReduceOp op) {
+  if (op == ReduceOp::kFunction) return true;
   return IsFloating(dtype) && op != ReduceOp::kMin && op != ReduceOp::kMax;
 }
 

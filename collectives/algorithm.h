@@ -78,7 +78,11 @@ const AlgorithmTraits& TraitsOf(Collective collective, Algorithm algorithm);
 // Format in which partial sums are kept. Where a dtype is its own accumulator there is only one.
 Format PartialsOf(Algorithm algorithm, DType dtype, NumericMode mode);
 
-// The order in which inputs are combined, and so the algorithm, can change the result.
+// The same of a call of `op`: what a function of the caller's combines is kept in the wire's dtype.
+Format PartialsOf(Algorithm algorithm, DType dtype, ReduceOp op, NumericMode mode);
+
+// The order in which inputs are combined, and so the algorithm, can change the result. Of a
+// function that is not known.
 bool OrderMatters(DType dtype, ReduceOp op);
 
 // An algorithm a collective, where one is asked for.

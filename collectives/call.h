@@ -9,6 +9,7 @@
 #include "absl/types/span.h"
 #include "collectives/collective.h"
 #include "collectives/kernels/reduce_kernel.h"
+#include "collectives/reduce_function.h"
 #include "collectives/shard_kernel.h"
 #include "runtime/base/dtype.h"
 #include "runtime/base/types.h"
@@ -26,6 +27,9 @@ struct CallOptions {
 
   // Of ReduceOp::kPremulSum.
   PremulFactor premul = {};
+
+  // Of ReduceOp::kFunction. Stays until the call is done.
+  ReduceFunction* function = nullptr;
 
   // Run by each rank on its shard of an all_reduce, which then gives all ranks what the kernels
   // made of the sums; or of a reduce_scatter, which then gives nobody anything: its receive buffer

@@ -54,6 +54,7 @@ class Check {
   std::string TypeName() const { return std::string(NameOf(call_.dtype)); }
 
   absl::Status CheckNumbers() const;
+  absl::Status CheckFunction() const;
   absl::Status CheckCounts(const char* name, absl::Span<const int64_t> counts) const;
   absl::Status CheckVariant() const;
   Extent EvenExtent() const;
@@ -73,6 +74,7 @@ absl::Status Check::CheckNumbers() const {
   if (call_.options.tile_chunk < 0) {
     return Wrong(absl::StrCat("tile_chunk ", call_.options.tile_chunk, " is negative"));
   }
+  if (IsReduction(call_.collective)) RZ_RETURN_IF_ERROR(CheckFunction());
   if (call_.options.kernel != nullptr &&
       (call_.has_counts || (call_.collective != Collective::kAllReduce &&
                             call_.collective != Collective::kReduceScatter))) {
@@ -86,6 +88,14 @@ absl::Status Check::CheckNumbers() const {
                               copies == 1 ? "" : " for each rank", " overflow 64 bits"));
   }
   return absl::OkStatus();
+}
+
+absl::Status Check::CheckFunction() const {
+  const bool has_function = call_.options.function != nullptr;
+  if ((call_.op == ReduceOp::kFunction) == has_function) return absl::OkStatus();
+  return Wrong(has_function ? absl::StrCat("a function is given, and the op is ",
+                                           std::string(NameOf(call_.op)))
+                            : "the op is a function, and none is given");
 }
 
 absl::Status Check::CheckCounts(const char* name, absl::Span<const int64_t> counts) const {

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "collectives/testing/collective_case.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "runtime/base/status_matchers.h"
@@ -174,6 +175,16 @@ TEST_F(CallCheckTest, MessagesNeedABufferAndAPeer) {
   EXPECT_INVALID(check(nullptr, 5, 2), "20 bytes");
   EXPECT_INVALID(check(memory_.data(), -5, 2), "negative");
   EXPECT_INVALID(check(memory_.data(), 5, 3), "peer 3");
+}
+
+TEST_F(CallCheckTest, AFunctionIsGivenWhereTheOpIsOne) {
+  Call call = MakeCall(Collective::kAllReduce);
+  call.op = ReduceOp::kFunction;
+  EXPECT_INVALID(CheckOnRankOne(call), "none is given");
+  call.options.function = testing::FunctionOf(ReduceOp::kSum);
+  EXPECT_OK(CheckOnRankOne(call));
+  call.op = ReduceOp::kMax;
+  EXPECT_INVALID(CheckOnRankOne(call), "the op is max");
 }
 
 TEST_F(CallCheckTest, ImpossibleNumbersAreRefused) {

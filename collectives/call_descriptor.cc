@@ -121,7 +121,8 @@ absl::StatusOr<CallDescriptor> DecodeCall(absl::Span<const std::byte> bytes) {
   if (!in_range(call.dtype, std::size(kAllDTypes))) {
     return Malformed(absl::StrCat("dtype ", call.dtype));
   }
-  if (!in_range(call.op, std::size(kAllReduceOps))) return Malformed(absl::StrCat("op ", call.op));
+  if (!in_range(call.op, size_t{1} + static_cast<size_t>(ReduceOp::kFunction)))
+    return Malformed(absl::StrCat("op ", call.op));
   if (call.algorithm >= kAlgorithmCount) {
     return Malformed(absl::StrCat("algorithm ", call.algorithm));
   }
@@ -146,6 +147,7 @@ std::string DescribeCall(const CallDescriptor& call) {
   if (call.op != CallDescriptor::kNotApplicable) {
     absl::StrAppend(&text, " ", std::string(NameOf(static_cast<ReduceOp>(call.op))));
   }
+  if (call.function != 0) absl::StrAppend(&text, " ", call.function);
   if (call.root != CallDescriptor::kNoRoot) {
     const bool towards = kind == "reduce" || kind == "gather";
     absl::StrAppend(&text, towards ? " to root " : " from root ", call.root);

@@ -2,7 +2,7 @@
 //
 // Ranks that make the same call have equal descriptors, and nothing in a descriptor tells a
 // tensor's values. `history` is a hash of all calls before, so two ranks that agree on a call have
-// agreed on every earlier one. The struct is its own wire format, version 1: little endian, no
+// agreed on every earlier one. The struct is its own wire format, version 2: little endian, no
 // padding.
 #ifndef RINGZERO_COLLECTIVES_CALL_DESCRIPTOR_H_
 #define RINGZERO_COLLECTIVES_CALL_DESCRIPTOR_H_
@@ -24,7 +24,7 @@ namespace rz {
 
 struct CallDescriptor {
   static constexpr uint32_t kMagic = 0x44435a52;  // "RZCD"
-  static constexpr uint8_t kVersion = 1;
+  static constexpr uint8_t kVersion = 2;
   static constexpr uint8_t kNotApplicable = 0xff;  // dtype and op of calls that have none
   static constexpr int32_t kNoRoot = -1;
   static constexpr uint16_t kNoPayload = 0xffff;
@@ -44,7 +44,8 @@ struct CallDescriptor {
   int64_t count = 0;
   uint64_t counts_hash = 0;  // of the counts of all ranks, where they may differ; 0 otherwise
   int64_t tile_chunk = 0;
-  uint64_t slice_bytes = 0;
+  uint32_t slice_bytes = 0;
+  uint32_t function = 0;  // number of the caller's function that `op` is; 0: none
   uint64_t history = 0;
 };
 
@@ -73,8 +74,8 @@ uint64_t HashOfCounts(absl::Span<const int64_t> counts, uint64_t before = 0);
 //                    out of its range
 absl::StatusOr<CallDescriptor> DecodeCall(absl::Span<const std::byte> bytes);
 
-// "all_reduce of 1000 float32 sum", "broadcast of 8 int64 from root 2", "barrier". The descriptor
-// has been made here or decoded.
+// "all_reduce of 1000 float32 sum", "all_reduce of 8 int32 function 2", "broadcast of 8 int64 from
+// root 2", "barrier". The descriptor has been made here or decoded.
 std::string DescribeCall(const CallDescriptor& call);
 
 // "operation 41: rank 1 called all_reduce of 1000 float32 sum, rank 2 called broadcast of 1000

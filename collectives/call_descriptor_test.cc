@@ -43,7 +43,7 @@ absl::Span<const std::byte> BytesOf(const CallDescriptor& call) {
 
 // AllReduce() with one field changed, for each field.
 std::vector<CallDescriptor> Variations() {
-  std::vector<CallDescriptor> calls(11, AllReduce());
+  std::vector<CallDescriptor> calls(12, AllReduce());
   calls[0].kind = static_cast<uint8_t>(Collective::kReduceScatter);
   calls[1].dtype = static_cast<uint8_t>(DType::kInt32);
   calls[2].op = static_cast<uint8_t>(ReduceOp::kMax);
@@ -55,6 +55,7 @@ std::vector<CallDescriptor> Variations() {
   calls[8].tile_chunk = 5;
   calls[9].slice_bytes = 64;
   calls[10].history = 0x1235;
+  calls[11].function = 1;
   return calls;
 }
 
@@ -123,11 +124,12 @@ TEST(CallDescriptorTest, WireFormatDoesNotChange) {
   call.counts_hash = 10;
   call.tile_chunk = 11;
   call.slice_bytes = 12;
+  call.function = 14;
   call.history = 13;
-  const unsigned char expected[64] = {'R', 'Z', 'C', 'D', 1, 1, 2, 3, 4,  1, 6, 5, 7, 0, 0, 0,
-                                      8,   0,   0,   0,   0, 0, 0, 0, 9,  0, 0, 0, 0, 0, 0, 0,
-                                      10,  0,   0,   0,   0, 0, 0, 0, 11, 0, 0, 0, 0, 0, 0, 0,
-                                      12,  0,   0,   0,   0, 0, 0, 0, 13, 0, 0, 0, 0, 0, 0, 0};
+  const unsigned char expected[64] = {'R', 'Z', 'C', 'D', 2,  1, 2, 3, 4,  1, 6, 5, 7, 0, 0, 0,
+                                      8,   0,   0,   0,   0,  0, 0, 0, 9,  0, 0, 0, 0, 0, 0, 0,
+                                      10,  0,   0,   0,   0,  0, 0, 0, 11, 0, 0, 0, 0, 0, 0, 0,
+                                      12,  0,   0,   0,   14, 0, 0, 0, 13, 0, 0, 0, 0, 0, 0, 0};
   EXPECT_EQ(std::memcmp(&call, expected, sizeof expected), 0);
 }
 
@@ -151,12 +153,13 @@ TEST(CallDescriptorTest, RefusesOtherBytes) {
   EXPECT_THAT(DecodeCall(BytesOf(AllReduce()).first(63)).status(), malformed("63 bytes"));
   EXPECT_THAT(DecodeCall({}).status(), malformed("0 bytes"));
   EXPECT_THAT(decode([](CallDescriptor& c) { c.magic = 1; }), malformed("RZCD"));
-  EXPECT_THAT(decode([](CallDescriptor& c) { c.version = 2; }),
-              malformed("version 2, this rank knows 1"));
+  EXPECT_THAT(decode([](CallDescriptor& c) { c.version = 3; }),
+              malformed("version 3, this rank knows 2"));
   EXPECT_THAT(decode([](CallDescriptor& c) { c.kind = kCollectiveCount; }),
               malformed("collective"));
   EXPECT_THAT(decode([](CallDescriptor& c) { c.dtype = 200; }), malformed("dtype 200"));
   EXPECT_THAT(decode([](CallDescriptor& c) { c.op = 100; }), malformed("op 100"));
+  EXPECT_THAT(decode([](CallDescriptor& c) { c.op = 7; }), malformed("op 7"));
   EXPECT_THAT(decode([](CallDescriptor& c) { c.algorithm = 99; }), malformed("algorithm 99"));
   EXPECT_THAT(decode([](CallDescriptor& c) { c.mode = 2; }), malformed("mode 2"));
   EXPECT_THAT(decode([](CallDescriptor& c) { c.number = 0; }), malformed("operation 0"));
@@ -187,6 +190,10 @@ TEST(CallDescriptorTest, MismatchNamesBothRanksAndCalls) {
   CallDescriptor barrier;
   barrier.kind = static_cast<uint8_t>(Collective::kBarrier);
   EXPECT_EQ(DescribeCall(barrier), "barrier");
+  CallDescriptor by_function = AllReduce();
+  by_function.op = static_cast<uint8_t>(ReduceOp::kFunction);
+  by_function.function = 3;
+  EXPECT_EQ(DescribeCall(by_function), "all_reduce of 1000 float32 function 3");
 }
 
 TEST(CallDescriptorTest, MismatchShowsWhatTheShortFormDoesNot) {

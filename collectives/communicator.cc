@@ -19,9 +19,10 @@ absl::Status CheckOptions(const Transport* transport, const CommunicatorOptions&
   if (transport == nullptr || options.clock == nullptr) {
     return absl::InvalidArgumentError("a communicator needs a transport and a clock");
   }
-  if (options.slice_bytes < kMinSliceBytes) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("slice_bytes is ", options.slice_bytes, ", the least is ", kMinSliceBytes));
+  if (options.slice_bytes < kMinSliceBytes || options.slice_bytes > kMaxSliceBytes) {
+    return absl::InvalidArgumentError(absl::StrCat("slice_bytes is ", options.slice_bytes,
+                                                   ", allowed are ", kMinSliceBytes, " to ",
+                                                   kMaxSliceBytes));
   }
   if (options.lanes_in_flight < 1 || options.lanes_in_flight > kMaxLanesInFlight) {
     return absl::InvalidArgumentError(absl::StrCat("lanes_in_flight is ", options.lanes_in_flight,

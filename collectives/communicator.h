@@ -65,8 +65,8 @@ struct CommunicatorOptions {
   absl::Duration operation_timeout = absl::Seconds(300);
 
   // A lane carries at most this many bytes of one rank's chunk (a bound for scratch, and the grain
-  // in which transfer and reduction overlap). At least 64. Results do not depend on it, but all
-  // ranks give the same.
+  // in which transfer and reduction overlap): 64 bytes to 1 GiB. Results do not depend on it, but
+  // all ranks give the same.
   size_t slice_bytes = kDefaultSliceBytes;
 
   // Lanes of one operation that may be under way together: 1 .. 64.

@@ -35,6 +35,7 @@ Request Communicator::Impl::RequestOf(const Call& call) const {
   request.op = call.op;
   request.tile_chunk = call.options.tile_chunk;
   request.mode = ModeOf(call.options);
+  request.any_order = call.options.function != nullptr && call.options.function->any_order();
   request.has_counts = call.has_counts;
   if (!call.has_counts) {
     request.count = call.count;
@@ -107,7 +108,9 @@ absl::StatusOr<Plan> Communicator::Impl::MakePlan(const Call& call, Algorithm al
   plan.count = TotalCount(call);
   plan.has_counts = call.has_counts;
   plan.arithmetic.dtype = call.dtype;
-  if (IsReduction(call.collective)) {
+  if (IsReduction(call.collective) && call.op == ReduceOp::kFunction) {
+    plan.arithmetic.function = call.options.function;
+  } else if (IsReduction(call.collective)) {
     RZ_ASSIGN_OR_RETURN(plan.arithmetic.kernel, GetReduceKernel(call.dtype, call.op));
     if (call.op == ReduceOp::kAvg) {
       plan.arithmetic.divisor = call.divisor > 0 ? call.divisor : group_.size();
@@ -116,7 +119,7 @@ absl::StatusOr<Plan> Communicator::Impl::MakePlan(const Call& call, Algorithm al
   }
   SetLayouts(call, TraitsOf(call.collective, algorithm), plan);
   if (algorithm == Algorithm::kShared || algorithm == Algorithm::kHierarchical) return plan;
-  const Format partials = PartialsOf(algorithm, call.dtype, ModeOf(call.options));
+  const Format partials = PartialsOf(algorithm, call.dtype, call.op, ModeOf(call.options));
   plan.schedule = schedules_.Get(call.collective, algorithm, partials, call.root);
   return plan;
 }
@@ -126,7 +129,7 @@ CallDescriptor Communicator::Impl::Describe(const Call& call, const Plan& plan,
   CallDescriptor described;
   described.kind = static_cast<uint8_t>(call.collective);
   described.algorithm = static_cast<uint8_t>(plan.algorithm);
-  described.slice_bytes = options_.slice_bytes;
+  described.slice_bytes = static_cast<uint32_t>(options_.slice_bytes);
   if (call.collective == Collective::kBarrier) return described;
   described.dtype = static_cast<uint8_t>(call.dtype);
   described.tile_chunk = call.options.tile_chunk;
@@ -137,6 +140,7 @@ CallDescriptor Communicator::Impl::Describe(const Call& call, const Plan& plan,
   if (IsReduction(call.collective)) {
     described.op = static_cast<uint8_t>(call.op);
     described.mode = static_cast<uint8_t>(ModeOf(call.options));
+    if (call.op == ReduceOp::kFunction) described.function = call.options.function->number();
   }
   if (call.options.kernel != nullptr) described.counts_hash = CallDescriptor::kShardKernel;
   if (call.has_counts) described.counts_hash = HashOfCounts({});

@@ -211,7 +211,7 @@ void Executor::AdvanceLane(int slot_index) {
   const std::vector<Round>& rounds = operation.plan.schedule->rounds;
   while (slot.pending == 0) {
     if (slot.round < rounds.size()) {
-      RunLocalSteps(slot);
+      if (!RunLocalSteps(slot)) return OnTrouble(FunctionFailed(operation.number));
       ++slot.round;
     }
     if (slot.round == rounds.size()) {

@@ -181,13 +181,15 @@ class Executor final : public CompletionSink {
   absl::Status ResolveAwaited(int slot_index, size_t transfer_index);
 
   bool stopped() const { return failed() || suspended_; }
-  // A transfer failed.
+  // A transfer failed, or the function of an operation.
   void OnTrouble(const absl::Status& status);
-  void RunLocalSteps(const LaneSlot& slot);
+  // False: the function of the operation failed.
+  bool RunLocalSteps(const LaneSlot& slot);
 
   void CountPayload(Collective collective, int32_t peer, size_t bytes);
   absl::Status InContext(const LaneSlot& slot, size_t transfer_index,
                          const absl::Status& status) const;
+  absl::Status FunctionFailed(int64_t number) const;
   std::string DescribeTransfer(const LaneSlot& slot, size_t transfer_index) const;
 
   // Takes operations off the list whose lanes are all done, or, after a failure, all of them once

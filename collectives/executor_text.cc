@@ -52,6 +52,11 @@ FlightPosition Executor::PositionOf(int64_t number) const {
   return position;
 }
 
+absl::Status Executor::FunctionFailed(int64_t number) const {
+  return absl::AbortedError(absl::StrCat(group_.DescribeSelf(), ", ", DescribeOperation(number),
+                                         ": the function of the reduction failed"));
+}
+
 std::string Executor::DescribeWait(int64_t number) const {
   for (const LaneSlot& slot : slots_) {
     if (slot.operation < 0 || operations_[slot.operation].number != number) continue;

@@ -184,7 +184,7 @@ void Executor::OnComplete(uint64_t token, const absl::Status& status, size_t byt
   }
 }
 
-void Executor::RunLocalSteps(const LaneSlot& slot) {
+bool Executor::RunLocalSteps(const LaneSlot& slot) {
   const Plan& plan = operations_[slot.operation].plan;
   const Schedule& schedule = *plan.schedule;
   for (const LocalStep& step : schedule.rounds[slot.round].local) {
@@ -194,10 +194,13 @@ void Executor::RunLocalSteps(const LaneSlot& slot) {
       return Operand{slot.memory.AddressOf(ref, step.block), schedule.FormatOf(ref), is_input};
     };
     const bool reduces = step.kind == LocalKind::kReduce || step.kind == LocalKind::kReduceFinish;
-    RunLocalStep(step.kind, operand(step.dst), operand(step.a, step.a_is_input),
-                 reduces ? operand(step.b, step.b_is_input) : Operand{}, static_cast<size_t>(count),
-                 plan.arithmetic);
+    if (!RunLocalStep(step.kind, operand(step.dst), operand(step.a, step.a_is_input),
+                      reduces ? operand(step.b, step.b_is_input) : Operand{},
+                      static_cast<size_t>(count), plan.arithmetic)) {
+      return false;
+    }
   }
+  return true;
 }
 
 void Executor::CountPayload(Collective collective, int32_t peer, size_t bytes) {

@@ -9,9 +9,10 @@
 
 namespace rz {
 
-// CommunicatorOptions::slice_bytes, where nobody says otherwise, and at least.
+// CommunicatorOptions::slice_bytes, where nobody says otherwise, at least and at most.
 inline constexpr size_t kDefaultSliceBytes = size_t{256} << 10;
 inline constexpr size_t kMinSliceBytes = 64;
+inline constexpr size_t kMaxSliceBytes = size_t{1} << 30;
 
 // CommunicatorOptions::lanes_in_flight, likewise and at most, and the lanes of all operations of a
 // communicator together as a multiple of it: what bounds scratch.

@@ -89,10 +89,20 @@ void FinishScaled(Operand dst, Operand a, size_t count, const Arithmetic& arithm
   }
 }
 
-}  // namespace
+// As Reduce and the others: a function's operands are in order, what was combined before being `a`.
+bool RunFunction(LocalKind kind, Operand dst, Operand a, Operand b, size_t count,
+                 const Arithmetic& arithmetic) {
+  if (kind != LocalKind::kReduce && kind != LocalKind::kReduceFinish) {
+    Copy(dst, a, count, arithmetic);
+    return true;
+  }
+  if (a.is_input && !b.is_input) std::swap(a, b);
+  return arithmetic.function->Combine(dst.data, a.data, b.data, static_cast<int64_t>(count),
+                                      arithmetic.dtype);
+}
 
-void RunLocalStep(LocalKind kind, Operand dst, Operand a, Operand b, size_t count,
-                  const Arithmetic& arithmetic) {
+void RunKernel(LocalKind kind, Operand dst, Operand a, Operand b, size_t count,
+               const Arithmetic& arithmetic) {
   switch (kind) {
     case LocalKind::kCopy:
       Copy(dst, a, count, arithmetic);
@@ -114,6 +124,15 @@ void RunLocalStep(LocalKind kind, Operand dst, Operand a, Operand b, size_t coun
       }
       return;
   }
+}
+
+}  // namespace
+
+bool RunLocalStep(LocalKind kind, Operand dst, Operand a, Operand b, size_t count,
+                  const Arithmetic& arithmetic) {
+  if (arithmetic.function != nullptr) return RunFunction(kind, dst, a, b, count, arithmetic);
+  RunKernel(kind, dst, a, b, count, arithmetic);
+  return true;
 }
 
 }  // namespace rz

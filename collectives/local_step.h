@@ -5,6 +5,7 @@
 #include <cstddef>
 
 #include "collectives/kernels/reduce_kernel.h"
+#include "collectives/reduce_function.h"
 #include "collectives/schedule/schedule.h"
 #include "runtime/base/dtype.h"
 
@@ -16,10 +17,13 @@ struct Arithmetic {
   const ReduceKernel* kernel = nullptr;  // null for collectives that add nothing
   double divisor = 1;                    // the world size for averages
   PremulFactor premul;                   // read by kernels of kPremulSum alone
+  ReduceFunction* function = nullptr;    // of kFunction, which has no kernel
 
   bool scales() const { return kernel != nullptr && kernel->widen_scaled != nullptr; }
+  // Partial results of a function are of the dtype itself.
   size_t SizeOfFormat(Format format) const {
-    return SizeOf(format == Format::kWire ? dtype : AccumulatorOf(dtype));
+    const bool wide = format == Format::kAccumulator && function == nullptr;
+    return SizeOf(wide ? AccumulatorOf(dtype) : dtype);
   }
 };
 
@@ -32,8 +36,9 @@ struct Operand {
 };
 
 // `count` elements. dst may be the same memory as a or b where their formats agree. Of a reduction
-// either operand may be wire where the other is; an accumulator is `a`.
-void RunLocalStep(LocalKind kind, Operand dst, Operand a, Operand b, size_t count,
+// either operand may be wire where the other is; an accumulator is `a`. False: the arithmetic's
+// function failed, and dst holds nothing of use.
+bool RunLocalStep(LocalKind kind, Operand dst, Operand a, Operand b, size_t count,
                   const Arithmetic& arithmetic);
 
 }  // namespace rz

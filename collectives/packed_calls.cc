@@ -28,6 +28,7 @@ bool IsPackable(const Call& call, int world) {
 bool ArePackable(const Call& a, const Call& b) {
   return a.collective == b.collective && a.dtype == b.dtype && a.op == b.op && a.root == b.root &&
          a.options.numeric_mode == b.options.numeric_mode &&
+         a.options.function == b.options.function &&
          a.options.premul.floating == b.options.premul.floating &&
          a.options.premul.integer == b.options.premul.integer;
 }

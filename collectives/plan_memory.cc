@@ -3,7 +3,7 @@
 namespace rz {
 
 bool PlanMemory::IsKept(const Call& call) {
-  return !call.has_counts && call.op != ReduceOp::kPremulSum;
+  return !call.has_counts && call.op != ReduceOp::kPremulSum && call.op != ReduceOp::kFunction;
 }
 
 const Plan* PlanMemory::Find(const Call& call, int64_t generation) const {

@@ -21,7 +21,8 @@ class PlanMemory {
   // Keep.
   const Plan* Find(const Call& call, int64_t generation) const;
 
-  // Keeps `plan`, if it does not refer to the call's counts or factor, which are the caller's.
+  // Keeps `plan`, if it does not refer to the call's counts, factor or function, which are the
+  // caller's.
   void Keep(const Call& call, int64_t generation, const Plan& plan);
 
  private:

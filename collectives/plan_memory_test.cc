@@ -53,9 +53,11 @@ TEST(PlanMemoryTest, KeepsNothingThatRefersToTheCaller) {
   Call call = {.collective = Collective::kAllGather, .has_counts = true};
   memory.Keep(call, 1, PlanOf(1));
   EXPECT_EQ(memory.Find(call, 1), nullptr);
-  call = {.collective = Collective::kAllReduce, .op = ReduceOp::kPremulSum};
-  memory.Keep(call, 1, PlanOf(1));
-  EXPECT_EQ(memory.Find(call, 1), nullptr);
+  for (ReduceOp op : {ReduceOp::kPremulSum, ReduceOp::kFunction}) {
+    call = {.collective = Collective::kAllReduce, .op = op};
+    memory.Keep(call, 1, PlanOf(1));
+    EXPECT_EQ(memory.Find(call, 1), nullptr);
+  }
 }
 
 TEST(PlanMemoryTest, ForgetsTheOldest) {

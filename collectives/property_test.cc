@@ -63,6 +63,12 @@ class Coverage {
     ++seen_[absl::StrCat("misaligned by ", call.misalignment)];
     if (IsReduction(call.collective)) {
       ++seen_[absl::StrCat(std::string(NameOf(call.dtype)), " ", std::string(NameOf(call.op)))];
+      if (call.by_function) {
+        ++seen_[absl::StrCat(std::string(NameOf(call.dtype)), " by a function")];
+        ++seen_[absl::StrCat(name, ":",
+                             std::string(NameOf(AlgorithmOf(call, job.world, job.options))),
+                             " by a function")];
+      }
     } else {
       ++seen_[absl::StrCat("moved ", std::string(NameOf(call.dtype)))];
     }
@@ -105,9 +111,14 @@ void ExpectAllWasDrawn(const Coverage& covered) {
     covered.Expect(absl::StrCat(std::string(NameOf(traits.collective)), ":",
                                 std::string(NameOf(traits.algorithm))),
                    40);
+    if (!IsReduction(traits.collective)) continue;
+    covered.Expect(absl::StrCat(std::string(NameOf(traits.collective)), ":",
+                                std::string(NameOf(traits.algorithm)), " by a function"),
+                   10);
   }
   for (DType dtype : kAllDTypes) {
     covered.Expect(absl::StrCat("moved ", std::string(NameOf(dtype))), 100);
+    covered.Expect(absl::StrCat(std::string(NameOf(dtype)), " by a function"), 50);
     for (ReduceOp op : kAllReduceOps) {
       if (op == ReduceOp::kAvg && !IsFloating(dtype)) continue;
       covered.Expect(absl::StrCat(std::string(NameOf(dtype)), " ", std::string(NameOf(op))), 15);

@@ -86,7 +86,7 @@ absl::Duration Selector::Predict(const AlgorithmTraits& traits, const Request& r
     return PredictSharedTime(request.collective, world_, block * size);
   }
   if (traits.needs_hosts()) return PredictStages(traits, request);
-  const Format partials = PartialsOf(traits.algorithm, request.dtype, request.mode);
+  const Format partials = PartialsOf(traits.algorithm, request.dtype, request.op, request.mode);
   CostShape shape;
   shape.block_bytes = block * size;
   shape.slice_bytes = slice * size;
@@ -198,7 +198,7 @@ std::string_view Selector::WhyNot(const AlgorithmTraits& traits, const Request& 
 
 std::string_view Selector::WhyNotChosen(const AlgorithmTraits& traits,
                                         const Request& request) const {
-  if (!traits.canonical && request.mode == NumericMode::kDeterministic &&
+  if (!traits.canonical && request.mode == NumericMode::kDeterministic && !request.any_order &&
       OrderMatters(request.dtype, request.op)) {
     return "its order of summation is not that of deterministic mode";
   }

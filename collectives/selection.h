@@ -30,6 +30,7 @@ struct Request {
   int64_t count = 0;             // as in Call; of a v variant the sum of the counts
   int64_t tile_chunk = 0;
   NumericMode mode = NumericMode::kDeterministic;
+  bool any_order = false;  // no order of combination changes a bit, as the function says
 
   // A v variant. all_to_all_v's counts are each rank's own, so its choice does not look at them.
   bool has_counts = false;

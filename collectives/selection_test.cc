@@ -93,6 +93,14 @@ TEST(SelectionTest, WhereOrderDoesNotMatterAnyAlgorithmMayBeChosen) {
   Request request = {.collective = Collective::kAllReduce, .dtype = DType::kInt32, .count = 2000};
   ASSERT_OK_AND_ASSIGN(const Explanation sums, selector.Explain(request));
   for (const Candidate& candidate : sums.candidates) EXPECT_EQ(candidate.excluded, "");
+  request.op = ReduceOp::kFunction;
+  ASSERT_OK_AND_ASSIGN(const Explanation function, selector.Explain(request));
+  EXPECT_THAT(function.text, HasSubstr("order of summation"));
+  request.any_order = true;
+  ASSERT_OK_AND_ASSIGN(const Explanation xors, selector.Explain(request));
+  for (const Candidate& candidate : xors.candidates) EXPECT_EQ(candidate.excluded, "");
+  request.op = ReduceOp::kSum;
+  request.any_order = false;
   request.dtype = DType::kFloat32;
   ASSERT_OK_AND_ASSIGN(const Explanation floats, selector.Explain(request));
   EXPECT_THAT(floats.text, HasSubstr("halving: "));

@@ -129,11 +129,43 @@ RZ_API rz_result_t rz_mem_free(void* ptr, rz_comm_t* comm);
 /* Makes an operation that multiplies every rank's input by *scalar, an element of `dtype`, and then
  * sums; of calls of that type on this communicator. 16- and 8-bit floats take their factor from a
  * float32. All ranks of a call give the same factor. Local. Ended by rz_op_destroy or with the
- * communicator; at most 64 at a time.
- *   RZ_ERROR_INVALID_ARGUMENT  a null pointer, an unknown type; to destroy what is no such one
+ * communicator; at most 64 at a time, those of rz_op_create among them.
+ *   RZ_ERROR_INVALID_ARGUMENT  a null pointer, an unknown type
  *   RZ_ERROR_OUT_OF_MEMORY     64 are there */
 RZ_API rz_result_t rz_op_create_premul_sum(rz_op_t* op, const void* scalar, rz_dtype_t dtype,
                                            rz_comm_t* comm);
+
+/* A reduction of the caller's: result[i] = a[i] op b[i], i < count, elements of `dtype`. `result`
+ * may be the same memory as a or b; otherwise it overlaps neither. They are aligned as the buffers
+ * of the call are. `user` is what rz_op_create was given. Returns 0; with anything else it has
+ * failed, and the call ends as if by rz_comm_abort, whose cause names rank and value. Called for
+ * pieces of a call, of any length, on whichever thread moves operations (the one within a call, or
+ * one of the library's while an optimizer overlaps its own), by one at a time. It neither throws
+ * nor jumps; functions of ringzero that are not for any thread return RZ_ERROR_WRONG_THREAD in
+ * it. */
+typedef int32_t (*rz_reduce_function_t)(void* result, const void* a, const void* b, size_t count,
+                                        rz_dtype_t dtype, void* user);
+
+/* No order of combination changes a bit, as of xor or of the largest: any algorithm may be used. */
+enum { RZ_OP_ANY_ORDER = 1 };
+
+/* Makes an operation of a function, of calls of any type on this communicator. The n-th that is
+ * made on a communicator is the same function, with the same flags, on all of its ranks: calls are
+ * compared by that number. What it combines is stored as the call's type each time, of 16- and
+ * 8-bit floats too. Its order: with RZ_NUMERIC_DETERMINISTIC and without RZ_OP_ANY_ORDER, the
+ * elements of block r, as reduce_scatter has it (all_reduce and reduce cut their count into N such
+ * blocks, the first ones larger by one), are ((x[r+1] op x[r+2]) op ...) op x[r], round to rank r,
+ * whatever carries the call; otherwise any, and op is associative and commutative. Local. Ended by
+ * rz_op_destroy or with the communicator.
+ *   RZ_ERROR_INVALID_ARGUMENT  `op` or `function` is NULL, unknown flags
+ *   RZ_ERROR_OUT_OF_MEMORY     64 operations are there */
+RZ_API rz_result_t rz_op_create(rz_op_t* op, rz_reduce_function_t function, void* user,
+                                uint32_t flags, rz_comm_t* comm);
+
+/* Ends an operation that this communicator has made.
+ *   RZ_ERROR_INVALID_ARGUMENT     there is no such one
+ *   RZ_ERROR_FAILED_PRECONDITION  it is of a function, and requests are under way, or a call of an
+ *                                 open group uses it; nothing happened */
 RZ_API rz_result_t rz_op_destroy(rz_op_t op, rz_comm_t* comm);
 
 /* The collectives. Of all of them:

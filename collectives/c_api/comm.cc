@@ -162,10 +162,7 @@ rz_result_t rz_comm_abort(rz_comm_t* comm, const char* cause) {
   return Guarded(__func__, [&]() -> absl::Status {
     RZ_ASSIGN_OR_RETURN(const auto found, CommTable::Get().Find(comm));
     RZ_RETURN_IF_ERROR(CheckNotNull(cause, "cause"));
-    const absl::Status failure = ErrorOf(RZ_ERROR_ABORTED, TextOf(cause));
-    found->session->Keep(failure);
-    found->communicator->Abort(failure);
-    found->session->job().ReportFailure(failure);
+    Abort(*found, ErrorOf(RZ_ERROR_ABORTED, TextOf(cause)));
     return absl::OkStatus();
   });
 }

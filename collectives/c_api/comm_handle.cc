@@ -1,5 +1,6 @@
 #include "collectives/c_api/comm_handle.h"
 
+#include "absl/strings/str_cat.h"
 #include "runtime/base/status_macros.h"
 
 namespace rz::c_api {
@@ -23,6 +24,27 @@ absl::Status Outcome(const CommHandle& comm, const absl::Status& status) {
   const absl::Status failure = comm.communicator->status();
   // What was refused before any traffic leaves the communicator as it was.
   return failure.ok() ? status : comm.session->FirstCause(failure);
+}
+
+void Abort(CommHandle& comm, const absl::Status& cause) {
+  comm.session->Keep(cause);
+  comm.communicator->Abort(cause);
+  comm.session->job().ReportFailure(cause);
+}
+
+bool UserFunction::Combine(void* result, const void* a, const void* b, int64_t count, DType dtype) {
+  int32_t outcome = 0;
+  {
+    const CallbackScope calling;
+    outcome =
+        function_(result, a, b, static_cast<size_t>(count), static_cast<rz_dtype_t>(dtype), user_);
+  }
+  if (outcome == 0) [[likely]]
+    return true;
+  Abort(*comm_, ErrorOf(RZ_ERROR_ABORTED,
+                        absl::StrCat("function ", number_, " of the communicator returned ",
+                                     outcome, " on rank ", comm_->communicator->rank().value())));
+  return false;
 }
 
 }  // namespace rz::c_api

@@ -1,5 +1,5 @@
 // CommHandle: a communicator as the C interface has it, with what belongs to it: requests, buffers,
-// operations of premul_sum, and the group that is open.
+// operations it has made, and the group that is open.
 #ifndef RINGZERO_COLLECTIVES_C_API_COMM_HANDLE_H_
 #define RINGZERO_COLLECTIVES_C_API_COMM_HANDLE_H_
 
@@ -8,6 +8,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <unordered_map>
 #include <utility>
 #include <vector>
@@ -16,6 +17,7 @@
 #include "absl/status/statusor.h"
 #include "collectives/c_api/c_api.h"
 #include "collectives/communicator.h"
+#include "collectives/reduce_function.h"
 #include "runtime/c_api/handle_table.h"
 #include "runtime/c_api/job_session.h"
 
@@ -50,19 +52,44 @@ struct OpenGroup {
   std::vector<int64_t> counts;
 };
 
-struct PremulOp {
+// A function of the caller's. One that fails aborts the communicator, as rz_comm_abort does.
+class UserFunction final : public ReduceFunction {
+ public:
+  // The n-th function of `comm` has the number n.
+  UserFunction(rz_reduce_function_t function, void* user, bool any_order, uint32_t number,
+               CommHandle* comm)
+      : function_(function), user_(user), any_order_(any_order), number_(number), comm_(comm) {}
+
+  bool Combine(void* result, const void* a, const void* b, int64_t count, DType dtype) override;
+  uint32_t number() const override { return number_; }
+  bool any_order() const override { return any_order_; }
+
+ private:
+  const rz_reduce_function_t function_;
+  void* const user_;
+  const bool any_order_;
+  const uint32_t number_;
+  CommHandle* const comm_;
+};
+
+// An operation that a communicator has made: a sum of multiples, or a function.
+struct MadeOp {
   bool exists = false;
   int32_t generation = 0;  // told apart from one that had its place before
   DType dtype = DType::kFloat32;
   PremulFactor factor;
+  std::optional<UserFunction> function;
 };
-inline constexpr size_t kMaxPremulOps = 64;
+inline constexpr size_t kMaxMadeOps = 64;
 
 struct CommHandle {
   CommHandle(std::shared_ptr<JobSession> job_session, std::unique_ptr<Communicator> made);
   ~CommHandle();
 
   const std::shared_ptr<JobSession> session;
+  // Outlive what the communicator has under way.
+  std::array<MadeOp, kMaxMadeOps> made_ops;
+  uint32_t functions_made = 0;
   const std::unique_ptr<Communicator> communicator;
 
   // Requests that callers hold, and those to be used again.
@@ -70,7 +97,6 @@ struct CommHandle {
   std::vector<std::unique_ptr<Request>> spare_requests;
 
   OpenGroup group;
-  std::array<PremulOp, kMaxPremulOps> premul_ops;
   std::unordered_map<void*, CommunicatorBuffer> buffers;
   std::atomic<int> optimizers{0};
 
@@ -100,6 +126,9 @@ class CommUse {
 
 // The status of what was done on `comm`: where it has failed, the job's first cause.
 absl::Status Outcome(const CommHandle& comm, const absl::Status& status);
+
+// Fails `comm` with `cause`, and the job with it. Any thread.
+void Abort(CommHandle& comm, const absl::Status& cause);
 
 }  // namespace rz::c_api
 

@@ -167,29 +167,34 @@ absl::StatusOr<Call> MakeCall(Collective collective, const void* send, void* rec
 }
 
 absl::StatusOr<size_t> FindOp(const CommHandle& comm, rz_op_t op) {
-  const auto place = static_cast<size_t>(op & (kPremulBit - 1));
-  if (op < 0 || (op & kPremulBit) == 0 || place >= kMaxPremulOps ||
-      !comm.premul_ops[place].exists || comm.premul_ops[place].generation != op >> 16) {
+  const auto place = static_cast<size_t>(op & (kMadeOpBit - 1));
+  if (op < 0 || (op & kMadeOpBit) == 0 || place >= kMaxMadeOps || !comm.made_ops[place].exists ||
+      comm.made_ops[place].generation != op >> 16) {
     return absl::InvalidArgumentError(
         absl::StrCat("there is no operation ", op, " on this communicator"));
   }
   return place;
 }
 
-absl::Status ReadOp(const CommHandle& comm, rz_op_t op, Call* call) {
+absl::Status ReadOp(CommHandle& comm, rz_op_t op, Call* call) {
   if (op >= RZ_SUM && op <= RZ_PROD) [[likely]] {
     call->op = kAllReduceOps[op];
     return absl::OkStatus();
   }
   RZ_ASSIGN_OR_RETURN(const size_t place, FindOp(comm, op));
-  const PremulOp& premul = comm.premul_ops[place];
-  if (premul.dtype != call->dtype) {
+  MadeOp& made = comm.made_ops[place];
+  if (made.function.has_value()) {
+    call->op = ReduceOp::kFunction;
+    call->options.function = &*made.function;
+    return absl::OkStatus();
+  }
+  if (made.dtype != call->dtype) {
     return absl::InvalidArgumentError(
-        absl::StrCat("operation ", op, " was made for ", std::string(NameOf(premul.dtype)),
+        absl::StrCat("operation ", op, " was made for ", std::string(NameOf(made.dtype)),
                      ", and the call is of ", std::string(NameOf(call->dtype))));
   }
   call->op = ReduceOp::kPremulSum;
-  call->options.premul = premul.factor;
+  call->options.premul = made.factor;
   return absl::OkStatus();
 }
 

@@ -30,15 +30,15 @@ absl::Status ReadCounts(const size_t* counts, const char* name, int world,
 absl::StatusOr<Call> MakeCall(Collective collective, const void* send, void* recv, rz_dtype_t dtype,
                               int32_t root);
 
-// Where an operation that a communicator has made stands in its premul_ops. Its number is
-// {generation 15, kPremulBit, place 12}.
+// Where an operation that a communicator has made stands in its made_ops. Its number is
+// {generation 15, kMadeOpBit, place 12}.
 //   InvalidArgument  there is no such operation
-inline constexpr int32_t kPremulBit = 0x1000;
+inline constexpr int32_t kMadeOpBit = 0x1000;
 absl::StatusOr<size_t> FindOp(const CommHandle& comm, rz_op_t op);
 
 // Sets the call's operation: one of RZ_SUM .. RZ_PROD, or one of this communicator.
 //   InvalidArgument  there is no such operation, or it is of another type
-absl::Status ReadOp(const CommHandle& comm, rz_op_t op, Call* call);
+absl::Status ReadOp(CommHandle& comm, rz_op_t op, Call* call);
 
 // Clears *request where there is one; in an open group there must be none.
 absl::Status ReadRequest(const CommHandle& comm, rz_request_t** request);

@@ -129,6 +129,7 @@ Call HierarchyWork::NewCall(Collective collective) const {
   call.op = plan_->op == ReduceOp::kAvg ? ReduceOp::kSum : plan_->op;
   call.options.numeric_mode = mode_;
   call.options.premul = plan_->arithmetic.premul;
+  call.options.function = plan_->arithmetic.function;
   return call;
 }
 

@@ -28,6 +28,9 @@ absl::StatusOr<const ReduceKernel*> GetReduceKernel(DType dtype, ReduceOp op) {
 }
 
 absl::StatusOr<const ReduceKernel*> GetReduceKernel(DType dtype, ReduceOp op, SimdLevel level) {
+  if (op == ReduceOp::kFunction) {
+    return absl::InvalidArgumentError("a function of the caller's has no kernel");
+  }
   const KernelRow& row = TableOf(level)[static_cast<size_t>(dtype)];
   const ReduceKernel& kernel = row.of[static_cast<size_t>(op)];
   if (kernel.widen == nullptr) {

@@ -55,7 +55,8 @@
 
 namespace rz {
 
-// InvalidArgument: kAvg of integers has no exact meaning here; the message names both.
+// InvalidArgument: kAvg of integers has no exact meaning here (the message names both), and
+// kFunction no kernel.
 absl::StatusOr<const ReduceKernel*> GetReduceKernel(DType dtype, ReduceOp op);
 
 // The same for one level that this processor supports; for differential tests and benchmarks.

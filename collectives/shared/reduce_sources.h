@@ -12,7 +12,8 @@ namespace rz {
 // dst[i] = op over sources[0][i], sources[1][i], ..., in this order, `count` elements in wire
 // format: summed in the accumulator's dtype, divided where it is an average, rounded once. At least
 // one source. dst may be the same memory as a source. `stream`: past the caches (stream_copy.h).
-void ReduceSources(std::byte* dst, absl::Span<const std::byte* const> sources, size_t count,
+// A function combines two at a time. False: it failed.
+bool ReduceSources(std::byte* dst, absl::Span<const std::byte* const> sources, size_t count,
                    const Arithmetic& arithmetic, bool stream = false);
 
 }  // namespace rz

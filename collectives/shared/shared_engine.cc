@@ -82,13 +82,17 @@ int SharedEngine::Poll() {
 }
 
 bool SharedEngine::FinishInLine(Running& call) {
+  if (!trouble_.ok()) return false;
   if (exchange_->agreed() < call.number) return exchange_->MayEnd(call.number);
   if (!call.work.takes()) return true;
   for (int r = 0; r < area_->world(); ++r) {
     inputs_[static_cast<size_t>(r)] = exchange_->PayloadOf(call.number, r);
   }
   for (int64_t lane = 0; lane < call.plan.lanes.lane_count(); ++lane) {
-    call.work.Take(lane, {true, inputs_}, {});
+    const int failure = call.work.Take(lane, {true, inputs_}, {});
+    if (failure == SharedWork::kNone) continue;
+    SetTrouble(call, failure);
+    return false;
   }
   return true;
 }
@@ -126,7 +130,12 @@ bool SharedEngine::SumOne(Running& call) {
   for (int r = 0; r < area_->world(); ++r) {
     inputs_[static_cast<size_t>(r)] = area_->InputSlot(r, step);
   }
-  call.work.Sum(call.summed, {false, inputs_}, area_->ResultSlot(area_->rank(), step));
+  const int failure =
+      call.work.Sum(call.summed, {false, inputs_}, area_->ResultSlot(area_->rank(), step));
+  if (failure != SharedWork::kNone) {
+    SetTrouble(call, failure);
+    return false;
+  }
   Publish(area_->header().summed, step + 1);
   ++call.summed;
   return true;
@@ -142,8 +151,13 @@ bool SharedEngine::TakeOne(Running& call) {
       inputs_[static_cast<size_t>(r)] = area_->InputSlot(r, step);
       results_[static_cast<size_t>(r)] = area_->ResultSlot(r, step);
     }
-    call.work.Take(call.taken, {.of = inputs_, .kernel_scratch = kernel_scratch_.data()},
-                   sums ? absl::MakeConstSpan(results_) : absl::Span<const std::byte* const>());
+    const int failure =
+        call.work.Take(call.taken, {.of = inputs_, .kernel_scratch = kernel_scratch_.data()},
+                       sums ? absl::MakeConstSpan(results_) : absl::Span<const std::byte* const>());
+    if (failure != SharedWork::kNone) {
+      SetTrouble(call, failure);
+      return false;
+    }
   }
   Publish(area_->header().taken, step + 1);
   ++call.taken;

@@ -56,7 +56,8 @@ class SharedEngine {
   void Fail(const absl::Status& cause);
   bool HasFailed(int64_t first, int64_t last) const { return running_.HasFailed(first, last); }
 
-  // OK, or which rank's memory cannot be reached although a call needs it.
+  // OK, or which rank's memory cannot be reached although a call needs it, or whose function
+  // failed.
   const absl::Status& trouble() const { return trouble_; }
 
   // The rank without which the oldest call cannot go on, as things are now; -1: none.
@@ -99,11 +100,12 @@ class SharedEngine {
   // Scratch for the pieces of a call's shard on their way through its kernel.
   void ReserveForKernel(const Plan& plan);
   bool FindPlace(int rank, const SharedPlace& place, const std::byte*& address, int64_t& process);
-  void SetTrouble(const Running& call, int rank);
+  // `failure`: as SharedWork returns it.
+  void SetTrouble(const Running& call, int failure);
   int AdvanceInPlace(Running& call);
   bool StepInPlace(Running& call);
   bool SumOrTakeInPlace(Running& call, const SharedWork::Inputs& inputs);
-  bool Stepped(Running& call, int unreachable);
+  bool Stepped(Running& call, int failure);
   bool OfferOne(Running& call);
   bool SumOne(Running& call);
   bool TakeOne(Running& call);

@@ -51,10 +51,15 @@ void SharedEngine::Decide(Running& call) {
   if (const int rank = FindPlaces(call); rank != SharedWork::kNone) SetTrouble(call, rank);
 }
 
-void SharedEngine::SetTrouble(const Running& call, int rank) {
-  trouble_ =
-      absl::UnavailableError(absl::StrCat(DescribeOperation(call.number), ": the memory of rank ",
-                                          rank, " cannot be reached any more"));
+void SharedEngine::SetTrouble(const Running& call, int failure) {
+  const std::string operation = DescribeOperation(call.number);
+  if (failure == SharedWork::kFunctionFailed) {
+    trouble_ = absl::AbortedError(absl::StrCat("rank ", area_->rank(), ", ", operation,
+                                               ": the function of the reduction failed"));
+    return;
+  }
+  trouble_ = absl::UnavailableError(
+      absl::StrCat(operation, ": the memory of rank ", failure, " cannot be reached any more"));
 }
 
 int SharedEngine::FindPlaces(const Running& call) {
@@ -120,31 +125,31 @@ bool SharedEngine::StepInPlace(Running& call) {
                                      .processes = processes_,
                                      .scratch = area_->InputSlot(area_->rank(), 0),
                                      .kernel_scratch = kernel_scratch_.data()};
-  int unreachable = SharedWork::kNone;
+  int failure = SharedWork::kNone;
   switch (call.way) {
     case SharedWork::Way::kTake:
-      unreachable = call.work.Take(call.offered, inputs, {});
+      failure = call.work.Take(call.offered, inputs, {});
       break;
     case SharedWork::Way::kPush:
       call.work.Push(call.offered, outputs_);
       break;
     case SharedWork::Way::kSumAndPush:
-      unreachable = call.work.SumAndPush(call.offered, inputs, outputs_);
+      failure = call.work.SumAndPush(call.offered, inputs, outputs_);
       break;
     case SharedWork::Way::kSumAndTake:
       return SumOrTakeInPlace(call, inputs);
     case SharedWork::Way::kSlots:
       break;
   }
-  return Stepped(call, unreachable);
+  return Stepped(call, failure);
 }
 
 // Step k's sums are taken once all ranks have theirs: then nobody needs the input of that step
 // either, and it may be what is written.
 bool SharedEngine::SumOrTakeInPlace(Running& call, const SharedWork::Inputs& inputs) {
   if (call.summed < call.steps) {
-    const int unreachable = call.work.SumWhole(call.summed, inputs);
-    if (unreachable != SharedWork::kNone) return Stepped(call, unreachable);
+    const int failure = call.work.SumWhole(call.summed, inputs);
+    if (failure != SharedWork::kNone) return Stepped(call, failure);
     Publish(area_->header().summed, call.base + ++call.summed);
   }
   if (!HaveReached(Stage::kSummed, call, call.base + call.offered + 1)) {
@@ -153,10 +158,10 @@ bool SharedEngine::SumOrTakeInPlace(Running& call, const SharedWork::Inputs& inp
   return Stepped(call, call.work.TakeSums(call.offered, outputs_, output_processes_));
 }
 
-// One step less to go; or a rank cannot be reached any more.
-bool SharedEngine::Stepped(Running& call, int unreachable) {
-  if (unreachable != SharedWork::kNone) {
-    SetTrouble(call, unreachable);
+// One step less to go; or the last one.
+bool SharedEngine::Stepped(Running& call, int failure) {
+  if (failure != SharedWork::kNone) {
+    SetTrouble(call, failure);
     return false;
   }
   if (++call.offered == call.steps) Publish(area_->header().taken, call.base + call.steps);

@@ -202,13 +202,14 @@ int SharedWork::Reduce(const Inputs& inputs, Position at, int32_t block, std::by
     source = scratch;
     scratch += Bytes(layout().largest_block());
   }
-  ReduceSources(to, sources_, static_cast<size_t>(count), plan_->arithmetic, stream);
-  return kNone;
+  const bool runs =
+      ReduceSources(to, sources_, static_cast<size_t>(count), plan_->arithmetic, stream);
+  return runs ? kNone : kFunctionFailed;
 }
 
 int SharedWork::ReduceOwn(const Inputs& inputs, Position at, std::byte* at_hand, bool stream) {
-  const int unread = Reduce(inputs, at, rank_, at_hand, stream && kernel_ == nullptr);
-  if (kernel_ == nullptr || unread != kNone) return unread;
+  const int failure = Reduce(inputs, at, rank_, at_hand, stream && kernel_ == nullptr);
+  if (kernel_ == nullptr || failure != kNone) return failure;
   const int64_t count = CountOf(at, rank_);
   if (count > 0) kernel_->Run(layout().ShardOffset(at), count, at_hand);
   return kNone;
@@ -218,9 +219,9 @@ int SharedWork::SumWhole(int64_t lane, const Inputs& inputs) {
   const Position at = layout().At(lane);
   std::byte* const output = output_ + OutputOffset(at, rank_);
   std::byte* const sum = AtHand(inputs, output);
-  const int unread = ReduceOwn(inputs, at, sum, false);
+  const int failure = ReduceOwn(inputs, at, sum, false);
   Copy(output, sum, CountOf(at, rank_));
-  return unread;
+  return failure;
 }
 
 int SharedWork::TakeSums(int64_t lane, absl::Span<std::byte* const> outputs,
@@ -241,14 +242,14 @@ int SharedWork::TakeSums(int64_t lane, absl::Span<std::byte* const> outputs,
   return unread;
 }
 
-void SharedWork::Sum(int64_t lane, const Inputs& inputs, std::byte* result_slot) {
+int SharedWork::Sum(int64_t lane, const Inputs& inputs, std::byte* result_slot) {
   const Position at = layout().At(lane);
   if (plan_->collective == Collective::kReduce && takes()) {
-    Reduce(inputs, at, rank_, output_ + OutputOffset(at, rank_), streams_);
-    return;
+    return Reduce(inputs, at, rank_, output_ + OutputOffset(at, rank_), streams_);
   }
-  ReduceOwn(inputs, at, result_slot, false);
+  const int failure = ReduceOwn(inputs, at, result_slot, false);
   if (takes()) CopyOut(output_ + OutputOffset(at, rank_), result_slot, CountOf(at, rank_));
+  return failure;
 }
 
 bool SharedWork::TakeBlock(std::byte* to, const Inputs& inputs, int rank, Position at,
@@ -264,10 +265,10 @@ bool SharedWork::TakeBlock(std::byte* to, const Inputs& inputs, int rank, Positi
 int SharedWork::Take(int64_t lane, const Inputs& inputs,
                      absl::Span<const std::byte* const> results) {
   const Position at = layout().At(lane);
-  int unread = kNone;
+  int failure = kNone;
   // The block is `index` of the output.
   const auto take = [&](int from, int32_t block, int32_t index) {
-    if (!TakeBlock(output_ + OutputOffset(at, index), inputs, from, at, block)) unread = from;
+    if (!TakeBlock(output_ + OutputOffset(at, index), inputs, from, at, block)) failure = from;
   };
   switch (plan_->collective) {
     case Collective::kAllGather:
@@ -291,13 +292,13 @@ int SharedWork::Take(int64_t lane, const Inputs& inputs,
       }
       break;
     case Collective::kReduceScatter:
-      unread = ReduceOwn(inputs, at, AtHand(inputs, output_ + OutputOffset(at, rank_)), streams_);
+      failure = ReduceOwn(inputs, at, AtHand(inputs, output_ + OutputOffset(at, rank_)), streams_);
       break;
     case Collective::kAllReduce:
     case Collective::kReduce:
-      for (int32_t block = 0; block < world_; ++block) {
+      for (int32_t block = 0; block < world_ && failure == kNone; ++block) {
         if (results.empty()) {
-          Reduce(inputs, at, block, output_ + OutputOffset(at, block), streams_);
+          failure = Reduce(inputs, at, block, output_ + OutputOffset(at, block), streams_);
         } else if (block != rank_) {
           CopyOut(output_ + OutputOffset(at, block), results[static_cast<size_t>(block)],
                   CountOf(at, block));
@@ -307,7 +308,7 @@ int SharedWork::Take(int64_t lane, const Inputs& inputs,
     case Collective::kBarrier:
       break;
   }
-  return unread;
+  return failure;
 }
 
 void SharedWork::Push(int64_t lane, absl::Span<std::byte* const> outputs) const {
@@ -332,11 +333,12 @@ int SharedWork::SumAndPush(int64_t lane, const Inputs& inputs,
   }
   // The own block stays in the cache until all have it.
   std::byte* const sum = AtHand(inputs, output_of(rank_));
-  const int unread = ReduceOwn(inputs, at, sum, false);
+  const int failure = ReduceOwn(inputs, at, sum, false);
+  if (failure != kNone) return failure;
   for (int i = 0; i < world_; ++i) {
     CopyOut(output_of((rank_ + i) % world_), sum, CountOf(at, rank_));
   }
-  return unread;
+  return kNone;
 }
 
 size_t SharedWork::input_bytes() const {

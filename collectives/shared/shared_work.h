@@ -66,24 +66,27 @@ class SharedWork {
     // Of a lane's block, for what goes through the kernel.
     std::byte* kernel_scratch = nullptr;
   };
-  void Sum(int64_t lane, const Inputs& inputs, std::byte* result_slot);
 
-  // `results`: the result slots, after Sum; empty where there is no such stage. Returns a rank
-  // whose process could not be read; kNone: all could.
+  // What Sum, Take and the others return: kNone, or what kept the stage from its end: a rank whose
+  // process could not be read, or that the function of the reduction failed.
   static constexpr int kNone = -1;
+  static constexpr int kFunctionFailed = -2;
+
+  int Sum(int64_t lane, const Inputs& inputs, std::byte* result_slot);
+
+  // `results`: the result slots, after Sum; empty where there is no such stage.
   int Take(int64_t lane, const Inputs& inputs, absl::Span<const std::byte* const> results);
 
   // all_reduce without slots, in two stages: this rank's block of all inputs, which are whole, into
   // its output; and of the others' outputs their blocks. `processes`: of outputs that are addresses
-  // there. Both return as Take.
+  // there.
   int SumWhole(int64_t lane, const Inputs& inputs);
   int TakeSums(int64_t lane, absl::Span<std::byte* const> outputs,
                absl::Span<const int64_t> processes) const;
 
   // Without slots: others' outputs are in reach, whole, by rank; of ranks that take nothing they
   // are not looked at. Push stores this rank's input where it belongs, of all_gather and
-  // all_to_all; SumAndPush this rank's share of a reduction of inputs that are whole, and returns
-  // as Take.
+  // all_to_all; SumAndPush this rank's share of a reduction of inputs that are whole.
   void Push(int64_t lane, absl::Span<std::byte* const> outputs) const;
   int SumAndPush(int64_t lane, const Inputs& inputs, absl::Span<std::byte* const> outputs);
 
@@ -112,7 +115,6 @@ class SharedWork {
   const std::byte* BlockOf(const Inputs& inputs, int rank, Position at, int32_t block) const;
   // 0: what is `rank`'s is in reach of loads.
   int64_t ProcessOf(absl::Span<const int64_t> processes, int rank) const;
-  // Returns as Take.
   int Reduce(const Inputs& inputs, Position at, int32_t block, std::byte* to, bool stream);
   // The same of this rank's own block, summed into `at_hand` and through the kernel; `at_hand` may
   // be anywhere.

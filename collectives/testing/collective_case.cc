@@ -10,6 +10,7 @@
 #include "collectives/chunk_layout.h"
 #include "collectives/hierarchy/host_map.h"
 #include "collectives/kernels/convert.h"
+#include "collectives/kernels/reduce_kernel.h"
 #include "collectives/selection.h"
 #include "runtime/base/status_macros.h"
 
@@ -83,6 +84,8 @@ CollectiveCase DrawCall(Draw& draw, int world, NumericMode mode, int64_t largest
   const bool one_tile = ChunkLayout(call.count, world, call.tile_chunk).tile_count() <= 1;
   const bool whole =
       call.collective == Collective::kAllReduce || call.collective == Collective::kReduce;
+  call.by_function = IsReduction(call.collective) && call.op != ReduceOp::kAvg &&
+                     call.op != ReduceOp::kPremulSum && draw.OneIn(3);
   call.in_place = draw.OneIn(2) && (one_tile || whole) && call.collective != Collective::kAllToAll;
   return call;
 }
@@ -115,6 +118,26 @@ std::string DrawAlgorithms(Draw& draw, const JobCase& job) {
   return absl::StrJoin(tokens, ",");
 }
 
+// Combines with the kernels, whose bits test others.
+class KernelFunction final : public ReduceFunction {
+ public:
+  explicit KernelFunction(ReduceOp op) : op_(op) {}
+
+  bool Combine(void* result, const void* a, const void* b, int64_t count, DType dtype) override {
+    (*GetReduceKernel(dtype, op_))->combine(result, a, b, static_cast<size_t>(count));
+    return true;
+  }
+  uint32_t number() const override { return static_cast<uint32_t>(op_) + 1; }
+  bool any_order() const override { return op_ == ReduceOp::kMin || op_ == ReduceOp::kMax; }
+
+ private:
+  const ReduceOp op_;
+};
+
+ReduceOp OpOf(const CollectiveCase& call) {
+  return call.by_function ? ReduceOp::kFunction : call.op;
+}
+
 // Where the sums of a call round, and in what order.
 enum class Sums { kOnce, kEveryHop, kAnyOrder };
 
@@ -122,7 +145,8 @@ Request RequestOf(const CollectiveCase& call) {
   Request request;
   request.collective = call.collective;
   request.dtype = call.dtype;
-  request.op = call.op;
+  request.op = OpOf(call);
+  request.any_order = call.by_function && FunctionOf(call.op)->any_order();
   request.count = call.count;
   request.tile_chunk = call.tile_chunk;
   request.mode = call.mode;
@@ -141,7 +165,7 @@ Sums SumsOf(const CollectiveCase& call, int world, const CommunicatorOptions& op
   const bool ring = algorithm == Algorithm::kRing || algorithm == Algorithm::kRingWire;
   if (!TraitsOf(call.collective, algorithm).canonical && !ring) return Sums::kAnyOrder;
   const bool rounds = PartialsOf(algorithm, call.dtype, call.mode) == Format::kWire;
-  return ring && rounds ? Sums::kEveryHop : Sums::kOnce;
+  return (ring && rounds) || call.by_function ? Sums::kEveryHop : Sums::kOnce;
 }
 
 // Inputs whose sums and products are exact in every dtype, in any order and with any rounding on
@@ -291,12 +315,20 @@ Transaction Exchange(const CollectiveCase& call, int world) {
 
 }  // namespace
 
+ReduceFunction* FunctionOf(ReduceOp op) {
+  static KernelFunction functions[] = {
+      KernelFunction(ReduceOp::kSum), KernelFunction(ReduceOp::kMin),
+      KernelFunction(ReduceOp::kMax), KernelFunction(ReduceOp::kAvg),
+      KernelFunction(ReduceOp::kProd)};
+  return &functions[static_cast<size_t>(op)];
+}
+
 std::string CollectiveCase::ToString() const {
-  std::string text =
-      absl::StrCat(std::string(NameOf(collective)), has_counts ? "_v" : "", " of ", count, " ",
-                   std::string(NameOf(dtype)), " ", std::string(NameOf(op)), ", tile_chunk ",
-                   tile_chunk, ", root ", root, ", ", std::string(NameOf(mode)),
-                   in_place ? ", in place" : "", ", misaligned by ", misalignment);
+  std::string text = absl::StrCat(
+      std::string(NameOf(collective)), has_counts ? "_v" : "", " of ", count, " ",
+      std::string(NameOf(dtype)), " ", std::string(NameOf(op)), by_function ? " by a function" : "",
+      ", tile_chunk ", tile_chunk, ", root ", root, ", ", std::string(NameOf(mode)),
+      in_place ? ", in place" : "", ", misaligned by ", misalignment);
   for (const auto& row : counts) absl::StrAppend(&text, " {", absl::StrJoin(row, " "), "}");
   return text;
 }
@@ -391,21 +423,23 @@ absl::StatusOr<Operation> RankCall::Start(Communicator& comm) {
   const void* send = memory + send_at_;
   void* recv = memory + recv_at_;
   const CollectiveCase& c = call_;
-  const CallOptions options{c.tile_chunk, c.mode, c.premul};
+  const CallOptions options{c.tile_chunk, c.mode, c.premul,
+                            c.by_function ? FunctionOf(c.op) : nullptr};
+  const ReduceOp op = OpOf(c);
   const Rank root(c.root);
   switch (c.collective) {
     case Collective::kAllReduce:
-      return comm.StartAllReduce(send, recv, c.count, c.dtype, c.op, options);
+      return comm.StartAllReduce(send, recv, c.count, c.dtype, op, options);
     case Collective::kReduceScatter:
-      return c.has_counts ? comm.StartReduceScatterV(send, recv, counts_, c.dtype, c.op, options)
-                          : comm.StartReduceScatter(send, recv, c.count, c.dtype, c.op, options);
+      return c.has_counts ? comm.StartReduceScatterV(send, recv, counts_, c.dtype, op, options)
+                          : comm.StartReduceScatter(send, recv, c.count, c.dtype, op, options);
     case Collective::kAllGather:
       return c.has_counts ? comm.StartAllGatherV(send, recv, counts_, c.dtype, options)
                           : comm.StartAllGather(send, recv, c.count, c.dtype, options);
     case Collective::kBroadcast:
       return comm.StartBroadcast(recv, c.count, c.dtype, root);
     case Collective::kReduce:
-      return comm.StartReduce(send, recv, c.count, c.dtype, c.op, root, options);
+      return comm.StartReduce(send, recv, c.count, c.dtype, op, root, options);
     case Collective::kAllToAll:
       return c.has_counts
                  ? comm.StartAllToAllV(send, counts_, recv, recv_counts_, c.dtype, options)

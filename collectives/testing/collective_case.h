@@ -13,6 +13,7 @@
 #include "absl/status/statusor.h"
 #include "collectives/algorithm.h"
 #include "collectives/communicator.h"
+#include "collectives/reduce_function.h"
 #include "collectives/testing/oracle.h"
 #include "runtime/base/dtype.h"
 
@@ -30,12 +31,16 @@ struct CollectiveCase {
   int root = 0;
   NumericMode mode = NumericMode::kDeterministic;
   PremulFactor premul;
+  bool by_function = false;  // what op says, as a function of the caller's
   bool in_place = false;
   size_t misalignment = 0;  // of the buffers, in bytes
   uint64_t seed = 0;        // of the inputs
 
   std::string ToString() const;
 };
+
+// Does what `op` does, which is neither avg nor premul_sum.
+ReduceFunction* FunctionOf(ReduceOp op);
 
 // A job's options and its calls.
 struct JobCase {

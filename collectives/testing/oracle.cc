@@ -89,6 +89,8 @@ T Apply(ReduceOp op, T a, T b) {
     case ReduceOp::kAvg:
     case ReduceOp::kPremulSum:
       return Add(a, b);
+    case ReduceOp::kFunction:
+      break;  // what it does is given as another op
   }
   return a;
 }

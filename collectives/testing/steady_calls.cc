@@ -1,6 +1,9 @@
 #include "collectives/testing/steady_calls.h"
 
+#include <algorithm>
 #include <utility>
+
+#include "collectives/reduce_function.h"
 
 namespace rz::testing {
 namespace {
@@ -67,6 +70,26 @@ std::vector<SteadyCall> VariantsWithCounts(int world) {
            }}};
 }
 
+class LargerBits final : public ReduceFunction {
+ public:
+  bool Combine(void* result, const void* a, const void* b, int64_t count, DType) override {
+    const auto* const first = static_cast<const uint16_t*>(a);
+    const auto* const second = static_cast<const uint16_t*>(b);
+    for (int64_t i = 0; i < count; ++i) {
+      static_cast<uint16_t*>(result)[i] = std::max(first[i], second[i]);
+    }
+    return true;
+  }
+  uint32_t number() const override { return 1; }
+  bool any_order() const override { return true; }
+};
+
+absl::StatusOr<Operation> StartByFunction(Communicator& comm, const void* send, void* recv) {
+  static LargerBits larger;
+  return comm.StartAllReduce(send, recv, kCount, kDType, ReduceOp::kFunction,
+                             {.function = &larger});
+}
+
 absl::StatusOr<Operation> StartRingOfMessages(Communicator& comm, const void* send, void* recv) {
   const int world = comm.world_size();
   const int r = comm.rank().value();
@@ -98,6 +121,7 @@ std::vector<SteadyCall> SteadyCalls(int world) {
   calls.push_back(Plain(Collective::kReduceScatter, "reduce_scatter in tiles", 100));
   calls.push_back(Plain(Collective::kAllGather, "all_gather in tiles", 100));
   for (SteadyCall& call : VariantsWithCounts(world)) calls.push_back(std::move(call));
+  calls.push_back({"all_reduce by a function", StartByFunction});
   calls.push_back({"send and recv", StartRingOfMessages});
   calls.push_back({"group", StartGroup});
   return calls;

@@ -25,6 +25,7 @@ from .errors import (
     AbortedError, AlreadyExistsError, Error, FailedPreconditionError, ForkedError, InternalError,
     InvalidArgumentError, InvalidHandleError, LibraryError, OutOfMemoryError, OutOfRangeError,
     PermissionDeniedError, TimeoutError, UnavailableError, UnsupportedError, WrongThreadError)
+from .functions import ReduceFunction
 from .job import Job, Server
 from .request import Request
 from .zero import Zero
@@ -129,6 +130,7 @@ group = _of_world(Communicator.group)
 split = _of_world(Communicator.split)
 empty = _of_world(Communicator.empty)
 premul_sum = _of_world(Communicator.premul_sum)
+reduce_function = _of_world(Communicator.reduce_function)
 metrics = _of_world(Communicator.metrics)
 
 

@@ -4,7 +4,7 @@ import ctypes
 import os
 import sys
 from ctypes import (
-    POINTER, c_char_p, c_double, c_float, c_int32, c_int64, c_size_t, c_uint64, c_void_p)
+    POINTER, c_char_p, c_double, c_float, c_int32, c_int64, c_size_t, c_uint32, c_uint64, c_void_p)
 from typing import Any, Callable, Dict, List, Optional
 
 from . import errors
@@ -83,6 +83,11 @@ class MemoryReport(ctypes.Structure):
 
 
 INITIALIZER = ctypes.CFUNCTYPE(None, c_void_p, c_size_t, POINTER(c_float), c_size_t)
+REDUCE_FUNCTION = ctypes.CFUNCTYPE(c_int32, c_void_p, c_void_p, c_void_p, c_size_t, c_int32,
+                                   c_void_p)
+
+# What functions that the library calls have raised, to be the cause of what its call ends with.
+raised: List[BaseException] = []
 
 _COUNTS = POINTER(c_size_t)
 _REQUEST = POINTER(c_void_p)
@@ -107,6 +112,7 @@ _ARGUMENTS: Dict[str, List[Any]] = {
     "rz_mem_alloc": [POINTER(c_void_p), c_size_t, c_void_p],
     "rz_mem_free": [c_void_p, c_void_p],
     "rz_op_create_premul_sum": [POINTER(c_int32), c_void_p, c_int32, c_void_p],
+    "rz_op_create": [POINTER(c_int32), REDUCE_FUNCTION, c_void_p, c_uint32, c_void_p],
     "rz_op_destroy": [c_int32, c_void_p],
     "rz_all_reduce": [c_void_p, c_void_p, c_size_t, c_int32, c_int32, c_void_p, _REQUEST],
     "rz_reduce": [c_void_p, c_void_p, c_size_t, c_int32, c_int32, c_int32, c_void_p, _REQUEST],
@@ -219,8 +225,16 @@ def library() -> ctypes.CDLL:
 
 def check(result: int) -> None:
     """Raises the exception for a result that is not RZ_OK, with this thread's text."""
-    if result != 0:
-        raise errors.of_status(result, library().rz_last_error().decode("utf-8", "replace"))
+    if result == 0:
+        return
+    error = errors.of_status(result, library().rz_last_error().decode("utf-8", "replace"))
+    if result != errors.AbortedError.status or not raised:
+        raise error
+    cause = raised[0]
+    raised.clear()
+    if not isinstance(cause, Exception):  # KeyboardInterrupt, SystemExit
+        raise cause
+    raise error from cause
 
 
 def call(name: str, *arguments: Any) -> None:

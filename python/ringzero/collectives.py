@@ -55,7 +55,7 @@ class Collectives:
         """out = op over all ranks of array; without out in place.
 
         Args:
-          op: "sum", "min", "max", "avg" (of floats), "prod", an Op, or a PremulSum.
+          op: "sum", "min", "max", "avg" (of floats), "prod", an Op, a PremulSum, a ReduceFunction.
         """
         sent = arrays.buffer_of(array) if out is not None else arrays.writable_buffer_of(array)
         received = sent if out is None else arrays.writable_buffer_of(out)

@@ -4,9 +4,9 @@ import contextlib
 import ctypes
 import math
 import weakref
-from typing import Any, Dict, Iterator, List, Optional, Sequence, Set, Union
+from typing import Any, Callable, Dict, Iterator, List, Optional, Sequence, Set, Union
 
-from . import _library, dtypes, errors
+from . import _library, dtypes, errors, functions
 from .collectives import Collectives, start
 from .job import Job
 from .request import Request, call_in_background
@@ -77,6 +77,7 @@ class Communicator(Collectives):
         self.orphans: List[ctypes.c_void_p] = []
         self.dependents: "weakref.WeakSet[Any]" = weakref.WeakSet()
         self._memory: Dict[int, "weakref.finalize[Any, Any]"] = {}
+        self._callbacks: List[Any] = []  # of reduce_function
         self.rank = self._number("rz_comm_rank")
         self.size = self._number("rz_comm_count")
 
@@ -202,6 +203,29 @@ class Communicator(Collectives):
         _library.call("rz_op_create_premul_sum", ctypes.byref(made), ctypes.byref(scalar), kind,
                       self._handle)
         return PremulSum(made.value)
+
+    def reduce_function(self, function: Callable[..., Any], *,
+                        any_order: bool = False) -> functions.ReduceFunction:
+        """A reduction for `op` by a function of two arrays: `function(a, b)` returns a op b.
+
+        `function` is a NumPy ufunc of two arrays (numpy.bitwise_xor), or takes two read-only NumPy
+        arrays of one length, pieces of the ranks' arrays, elements of which it combines one by one,
+        and returns an array or a number. It keeps none of them, and calls nothing of ringzero. What
+        it raises ends the call with AbortedError, whose __cause__ it is, and the communicator on all
+        ranks. Ranks make their functions in the same order. The order of combination is that of
+        rz_op_create: without any_order the same each time; a op b may differ from b op a only where
+        that will do.
+
+        It ends with the communicator; there may be 64, those of premul_sum among them.
+
+        Args:
+          any_order: no order of combination changes a bit, as of xor: faster algorithms may be used.
+        """
+        made, called = ctypes.c_int32(), functions.callback(function, self._handle)
+        _library.call("rz_op_create", ctypes.byref(made), called, None, int(any_order),
+                      self._handle)
+        self._callbacks.append(called)
+        return functions.ReduceFunction(made.value)
 
     def abort(self, cause: str) -> None:
         """Ends all operations of the job on all ranks, from any thread; still to be closed."""

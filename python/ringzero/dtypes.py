@@ -33,7 +33,7 @@ class Op(enum.IntEnum):
     PROD = 4
 
 
-# What one may write for `op`; PremulSum makes more of them.
+# What one may write for `op`; PremulSum and ReduceFunction are more of them.
 OpLike = Union[Op, str, int]
 
 _SIZES = {DType.FLOAT64: 8, DType.INT64: 8, DType.UINT64: 8, DType.FLOAT32: 4, DType.INT32: 4,
@@ -101,7 +101,7 @@ def of_format(text: str, size: int) -> DType:
 
 
 def of_op(op: OpLike) -> int:
-    """The rz_op_t of "sum", "min", "max", "avg" or "mean", "prod", an Op, or a PremulSum.
+    """The rz_op_t of "sum", "min", "max", "avg" or "mean", "prod", an Op, PremulSum, ReduceFunction.
 
     Raises:
       InvalidArgumentError: there is no such reduction.
@@ -112,4 +112,7 @@ def of_op(op: OpLike) -> int:
             raise errors.InvalidArgumentError(
                 f"there is no reduction {op!r}; expected one of {', '.join(_OPS)}")
         return int(found)
+    if callable(op):
+        raise errors.InvalidArgumentError(
+            "op is a function; make a reduction of it once, with reduce_function, and give that")
     return int(op)

@@ -56,7 +56,7 @@ class UnavailableError(Error, ConnectionError):
 
 
 class AbortedError(Error):
-    """Ended by Communicator.abort, or by Ctrl-C."""
+    """Ended by Communicator.abort, by Ctrl-C, or by a reduce_function that has raised."""
 
     status = 8
 

@@ -47,6 +47,40 @@ class CollectivesTest(unittest.TestCase):
             np.testing.assert_allclose(rz.all_reduce(inputs[rz.rank()].copy(), op=op), expected,
                                        rtol=1e-6)
 
+    def test_functions(self):
+        xor = rz.reduce_function(np.bitwise_xor, any_order=True)
+        farther = rz.reduce_function(lambda a, b: np.where(abs(a) >= abs(b), a, b))
+        for count in COUNTS:
+            for dtype in ("int8", "int32", "int64", "uint64"):
+                inputs = everybody(count, count, dtype)
+                self.assert_equal(rz.all_reduce(inputs[rz.rank()].copy(), op=xor),
+                                  np.bitwise_xor.reduce(inputs, 0))
+            for dtype in ("float16", "float32", "float64"):
+                inputs = everybody(count, count, dtype) - np.array(2, dtype)
+                farthest = inputs[abs(inputs).argmax(0), np.arange(count)]
+                found = rz.all_reduce(inputs[rz.rank()].copy(), op=farther)
+                self.assert_equal(abs(found), abs(farthest))
+            inputs = everybody(count, rz.size() * count, "int32")
+            expected = np.bitwise_xor.reduce(inputs, 0)
+            self.assert_equal(rz.reduce_scatter(inputs[rz.rank()], op=xor),
+                              expected.reshape(rz.size(), count)[rz.rank()])
+            found = rz.reduce(inputs[rz.rank()].copy(), op=xor, root=rz.size() - 1)
+            if found is not None:
+                self.assert_equal(found, expected)
+            out = np.empty_like(expected)
+            with rz.group():
+                rz.all_reduce(inputs[rz.rank()], out, op=xor)
+            self.assert_equal(out, expected)
+            self.assert_equal(rz.all_reduce(inputs[rz.rank()], out, op=xor, async_op=True).wait(),
+                              expected)
+
+    def test_a_function_has_the_bits_of_the_sum_it_is(self):
+        add = rz.reduce_function(np.add)
+        mine = np.random.default_rng(rz.rank()).standard_normal(70001)
+        for dtype in ("float32", "float64"):
+            values = mine.astype(dtype)
+            self.assert_equal(rz.all_reduce(values.copy(), op=add), rz.all_reduce(values.copy()))
+
     def test_arrays_of_any_shape(self):
         inputs = everybody(2, 24).reshape(-1, 2, 3, 4)
         self.assert_equal(rz.all_reduce(inputs[rz.rank()].copy()), inputs.sum(0))

@@ -89,6 +89,12 @@ class ArgumentTest(unittest.TestCase):
         with self.assertRaises(rz.InvalidArgumentError):
             rz.all_reduce(np.zeros(3, int), op="mean")
 
+    def test_functions_are_made_operations_first(self):
+        with self.assertRaisesRegex(rz.InvalidArgumentError, "reduce_function"):
+            rz.all_reduce(np.zeros(3), op=np.bitwise_xor)
+        with self.assertRaisesRegex(rz.InvalidArgumentError, "no operation"):
+            rz.all_reduce(np.zeros(3), op=rz.reduce_function(np.add) + 1)
+
     def test_init_twice(self):
         with self.assertRaisesRegex(rz.FailedPreconditionError, "called before"):
             rz.init()
@@ -170,6 +176,39 @@ class FailureTest(unittest.TestCase):
         kind = rz.AbortedError if rz.rank() == 0 else rz.UnavailableError
         with self.assertRaisesRegex(kind, "no more"):
             rz.barrier()
+
+    def test_a_function_that_raises(self):
+        def divides(a, b):
+            if rz.rank() == 1:
+                raise ZeroDivisionError("by hand")
+            return a + b
+
+        op = rz.reduce_function(divides)
+        with self.assertRaisesRegex(rz.Error, "ZeroDivisionError in a reduction: by hand") as seen:
+            rz.all_reduce(np.zeros(100000), op=op)
+        if rz.rank() == 1:
+            self.assertIsInstance(seen.exception, rz.AbortedError)
+            self.assertIsInstance(seen.exception.__cause__, ZeroDivisionError)
+        self.assertIsNotNone(self.comm.error())
+
+    def test_a_function_whose_result_does_not_fit(self):
+        op = rz.reduce_function(lambda a, b: a / 2 + b)
+        with self.assertRaisesRegex(rz.Error, "Cannot cast"):
+            rz.all_reduce(np.zeros(100000, np.int32), op=op)
+
+    def test_a_function_that_calls_back(self):
+        op = rz.reduce_function(lambda a, b: rz.all_reduce(a + b))
+        with self.assertRaisesRegex(rz.Error, "may not call back"):
+            rz.all_reduce(np.zeros(100000), op=op)
+
+    def test_a_function_that_is_interrupted(self):
+        def interrupts(a, b):
+            if rz.rank() == 0:
+                raise KeyboardInterrupt
+            return a + b
+
+        with self.assertRaises(KeyboardInterrupt if rz.rank() == 0 else rz.Error):
+            rz.all_reduce(np.zeros(100000), op=rz.reduce_function(interrupts))
 
     def test_timeout(self):
         with self.assertRaises(rz.Error):

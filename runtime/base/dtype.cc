@@ -57,6 +57,8 @@ std::string_view NameOf(ReduceOp op) {
       return "prod";
     case ReduceOp::kPremulSum:
       return "premul_sum";
+    case ReduceOp::kFunction:
+      return "function";
   }
   return "unknown";
 }

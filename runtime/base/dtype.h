@@ -37,9 +37,11 @@ inline constexpr DType kAllDTypes[] = {
     DType::kUint32,  DType::kUint64,  DType::kFloat8E4M3, DType::kFloat8E5M2,
 };
 
-// kPremulSum multiplies each rank's input by a factor that the call gives, then sums.
-enum class ReduceOp : uint8_t { kSum, kMin, kMax, kAvg, kProd, kPremulSum };
+// kPremulSum multiplies each rank's input by a factor that the call gives, then sums. kFunction is
+// what a function of the caller's does; it has no kernel, and no name that parses.
+enum class ReduceOp : uint8_t { kSum, kMin, kMax, kAvg, kProd, kPremulSum, kFunction };
 
+// But kFunction.
 inline constexpr ReduceOp kAllReduceOps[] = {ReduceOp::kSum, ReduceOp::kMin,  ReduceOp::kMax,
                                              ReduceOp::kAvg, ReduceOp::kProd, ReduceOp::kPremulSum};
 

@@ -44,7 +44,8 @@ class JobSession {
     JobSession* session_;
   };
 
-  // RZ_ERROR_WRONG_THREAD: another thread, or this one further up, is within a call.
+  // RZ_ERROR_WRONG_THREAD: another thread, or this one further up, is within a call, or this is a
+  // function of the caller's (CallbackScope).
   absl::StatusOr<Use> Enter();
 
   // What the job failed of; `own` is how this rank sees it, told to the others where they do not
@@ -63,6 +64,15 @@ class JobSession {
   std::atomic<bool> in_use_{false};
   mutable Mutex mutex_;
   absl::Status failure_ ABSL_GUARDED_BY(mutex_);
+};
+
+// Around a function of the caller's, which is called on whatever thread moves operations.
+class [[nodiscard]] CallbackScope {
+ public:
+  CallbackScope();
+  ~CallbackScope();
+  CallbackScope(const CallbackScope&) = delete;
+  CallbackScope& operator=(const CallbackScope&) = delete;
 };
 
 // The session stays while its communicators do.

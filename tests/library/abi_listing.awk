@@ -10,11 +10,17 @@ BEGIN {
   print "#include <stddef.h>\n#include <stdio.h>\n#include \"ringzero.h\"\nint main(void) {"
 }
 
-/^RZ_API/ {
+# The declaration that this line begins, on one line.
+function whole_declaration(  declaration, line) {
   declaration = $0
   while (declaration !~ /;/ && (getline line) > 0) declaration = declaration " " line
-  sub(/^RZ_API +/, "", declaration)
   gsub(/ +/, " ", declaration)
+  return declaration
+}
+
+/^RZ_API/ {
+  declaration = whole_declaration()
+  sub(/^RZ_API +/, "", declaration)
   match(declaration, /rz_[a-z0-9_]+\(/)
   print_text("function " substr(declaration, RSTART, RLENGTH - 1) " " declaration)
 }
@@ -34,7 +40,7 @@ name != "" && /^  [a-z].*;/ {
   printf "         sizeof(((struct %s*)0)->%s));\n", name, field
 }
 
-/^typedef [^s]/ { print_text($0) }
+/^typedef [^s]/ { print_text(whole_declaration()) }
 
 # Constants of enumerations, and those that are numbers.
 /^(enum \{)?.*RZ_[A-Z0-9_]+ = -?[0-9]+/ {

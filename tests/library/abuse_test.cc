@@ -22,6 +22,8 @@ void Fill(void*, size_t, float* values, size_t count) {
   for (size_t i = 0; i < count; ++i) values[i] = 1;
 }
 
+int32_t Reduce(void*, const void*, const void*, size_t, rz_dtype_t, void*) { return 0; }
+
 // What cases write into.
 struct Scratch {
   int32_t number = 0;
@@ -80,6 +82,10 @@ const std::map<std::string, OnHandle>& HandleCases() {
       {"rz_op_create_premul_sum",
        [](Handle h, Scratch& s) {
          return rz_op_create_premul_sum(&s.number, s.values, RZ_FLOAT64, h);
+       }},
+      {"rz_op_create",
+       [](Handle h, Scratch& s) {
+         return rz_op_create(&s.number, Reduce, nullptr, 0, h);
        }},
       {"rz_op_destroy", [](Handle h, Scratch&) { return rz_op_destroy(0x11000, h); }},
       {"rz_all_reduce",
@@ -278,6 +284,9 @@ TEST(AbuseTest, NullPointersAreErrorsEverywhere) {
       {"comm_count", [&] { return rz_comm_count(c, nullptr); }},
       {"comm_hosts", [&] { return rz_comm_hosts(c, nullptr); }},
       {"mem_alloc", [&] { return rz_mem_alloc(nullptr, 64, c); }},
+      {"op", [&] { return rz_op_create(nullptr, Reduce, nullptr, 0, c); }},
+      {"op function", [&] { return rz_op_create(&s.number, nullptr, nullptr, 0, c); }},
+      {"op flags", [&] { return rz_op_create(&s.number, Reduce, nullptr, 0x80000001u, c); }},
       {"premul", [&] { return rz_op_create_premul_sum(nullptr, s.values, RZ_FLOAT64, c); }},
       {"premul scalar", [&] { return rz_op_create_premul_sum(&s.number, nullptr, RZ_FLOAT64, c); }},
       {"all_reduce send",
