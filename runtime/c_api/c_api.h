@@ -12,7 +12,9 @@
  * by one thread at a time: it may change from call to call, but a call that comes while another
  * thread is within one is refused with RZ_ERROR_WRONG_THREAD, and nothing has happened. Functions
  * that may be called at any time from any thread say so. Operations move only while somebody is
- * within a call of their job.
+ * within a call of their job; there is no thread for them but where an optimizer has asked for one
+ * (ringzero.progress_thread of its configuration), which moves those of its communicator, and so
+ * reads and writes their buffers, between calls too.
  *
  * Forks. A child that was forked after anything was made cannot use the library: RZ_ERROR_FORKED.
  * It may exec.
