@@ -4,19 +4,11 @@
 set -euo pipefail
 rz_run=$1 library=$2 program=$3
 export RZ_LIBRARY=$PWD/$library PYTHONPATH=$PWD/python PYTHONDONTWRITEBYTECODE=1
-
-skip() {
-  echo "skipped: $1"
-  echo "<testsuites tests=\"1\" failures=\"0\" errors=\"0\"><testsuite><testcase name=\"example\"" \
-    "result=\"skipped\"/></testsuite></testsuites>" >"${XML_OUTPUT_FILE:-/dev/null}"
-  exit 0
-}
+source tests/skip.sh
 
 /usr/bin/python3 -c "import torch" 2>/dev/null ||
-  skip "/usr/bin/python3 has no torch: tools/setup --with torch"
-if readelf -d "$library" | grep -q 'NEEDED.*lib[atu]b*san'; then
-  skip "a sanitizer has to be the first in a process"
-fi
+  skip torch_example "/usr/bin/python3 has no torch: tools/setup --with torch"
+skip_with_sanitizer torch_example "$library"
 
 check() {
   echo "$1"

@@ -6,18 +6,10 @@ wheel=$1 rz_run=$2
 unset RZ_LIBRARY PYTHONPATH
 site=$TEST_TMPDIR/site
 export PYTHONDONTWRITEBYTECODE=1
-
-skip() {
-  echo "skipped: $1"
-  echo "<testsuites tests=\"1\" failures=\"0\" errors=\"0\"><testsuite><testcase name=\"wheel\"" \
-    "result=\"skipped\"/></testsuite></testsuites>" >"${XML_OUTPUT_FILE:-/dev/null}"
-  exit 0
-}
+source tests/skip.sh
 
 /usr/bin/python3 -m zipfile -e "$wheel" "$site"
-if readelf -d "$site/ringzero/libringzero.so" | grep -q 'NEEDED.*lib[atu]b*san'; then
-  skip "a sanitizer has to be the first in a process"
-fi
+skip_with_sanitizer wheel "$site/ringzero/libringzero.so"
 (cd "$site" && /usr/bin/python3 - <<'PY'
 import base64, hashlib, pathlib
 for line in pathlib.Path(next(pathlib.Path(".").glob("*.dist-info/RECORD"))).read_text().split():
@@ -34,6 +26,7 @@ if /usr/bin/python3 -m pip --version >/dev/null 2>&1; then
 fi
 
 program='import array, ringzero as rz
+assert rz.version() == rz.__version__, (rz.version(), rz.__version__)
 rz.init()
 print("sum", rz.all_reduce(array.array("d", [1.0]))[0])'
 out=$(PYTHONPATH=$site "$rz_run" -n 3 -- /usr/bin/python3 -c "$program")

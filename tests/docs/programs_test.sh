@@ -11,19 +11,12 @@ page=$1 rz_run=$PWD/$2 rz_train=$PWD/$3 library=$PWD/$4 header=$PWD/$5 blocks_aw
 shift 5
 export RZ_LIBRARY=$library PYTHONPATH=$PWD/python PYTHONDONTWRITEBYTECODE=1
 
-skip() {
-  echo "skipped: $1"
-  echo "<testsuites tests=\"1\" failures=\"0\" errors=\"0\"><testsuite><testcase name=\"$page\"" \
-    "result=\"skipped\"/></testsuite></testsuites>" >"${XML_OUTPUT_FILE:-/dev/null}"
-  exit 0
-}
+source tests/skip.sh
 for module in "$@"; do
   /usr/bin/python3 -c "import $module" 2>/dev/null ||
-    skip "/usr/bin/python3 has no $module: tools/setup --with torch"
+    skip "$page" "/usr/bin/python3 has no $module: tools/setup --with torch"
 done
-if readelf -d "$library" | grep -q 'NEEDED.*lib[atu]b*san'; then
-  skip "a sanitizer has to be the first in a process"
-fi
+skip_with_sanitizer "$page" "$library"
 
 folder=$TEST_TMPDIR/blocks
 mkdir "$folder"

@@ -3,12 +3,10 @@
 # of gRPC, Protocol Buffers, Abseil or UCX.
 #   exports_test.sh LIBRARY CORE NAMES
 set -euo pipefail
+source tests/skip.sh
 library=$1 core=$2 names=$3
 failed=no
-if readelf -d "$library" | grep -q 'NEEDED.*lib[atu]b*san'; then
-  echo "skipped: with a sanitizer the libraries show and need more"
-  exit 0
-fi
+skip_with_sanitizer exports "$library" # which shows and needs more
 
 exported() { nm -D --defined-only "$1" | awk '{print $3}' | sed 's/@.*//' | sort; }
 

@@ -1,16 +1,30 @@
 #!/usr/bin/env bash
 # Installs into a folder of its own, compiles the C examples against that with pkg-config alone (and, where it is
 # there, CMake), and runs them with three ranks of the installed launcher; then moves the folder and does so again.
-#   install_test.sh STAGE VERSION FILE...
+#   install_test.sh INSTALL STAGE VERSION FILE...
 set -euo pipefail
-stage=$1 version=$2
-shift 2
+source tests/skip.sh
+install=$1 stage=$2 version=$3
+shift 3
+
+# What is wrong is said, and nothing is built.
+for wrong in "" --prefix --prefix= "--prefix --prefix" --folder; do
+  status=0
+  # shellcheck disable=SC2086  # arguments are words
+  words=$("$install" $wrong 2>&1) || status=$?
+  if [ "$status" != 2 ] || ! grep -q '^tools/install: .*--' <<< "$words"; then
+    echo "tools/install $wrong: status $status, '$words'"
+    exit 1
+  fi
+done
+
 prefix=$TEST_TMPDIR/first
 "$stage" "$prefix" "$version" "$@"
-if readelf -d "$prefix/lib/libringzero.so" | grep -q 'NEEDED.*lib[atu]b*san'; then
-  echo "skipped: the library has a sanitizer, which a plain program cannot load"
-  exit 0
-fi
+in_header=$(awk '/define RZ_VERSION_(MAJOR|MINOR|PATCH) / { v = v dot $3; dot = "." } END { print v }' \
+  "$prefix/include/ringzero.h")
+[ "$in_header" = "$version" ] ||
+  { echo "ringzero.h is of version $in_header, and the package of $version"; exit 1; }
+skip_with_sanitizer install "$prefix/lib/libringzero.so"
 
 try() {
   local prefix=$1 example
@@ -43,6 +57,8 @@ CMAKE
     > /dev/null
   cmake --build "$TEST_TMPDIR/built" > /dev/null
   "$TEST_TMPDIR/second/bin/rz_run" -n 2 -- "$TEST_TMPDIR/built/user"
+else
+  echo "find_package(ringzero) is not tested: there is no cmake"
 fi
 
 # Without its other half the library says so, and says where it looked.

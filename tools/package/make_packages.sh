@@ -13,18 +13,23 @@ architecture=$(dpkg --print-architecture)
 tar --sort=name --mtime=@0 --owner=0 --group=0 --numeric-owner -C "$work" \
   -czf "$tar" "ringzero-$version"
 
-# The packages of the shared libraries that the programs and the core ask for. Some of those are
-# listed below /lib, where they were before it became a link.
+# The package of a shared library. Some are listed below /lib, where they were before it became a link.
+package_of() {
+  dpkg-query -S "$1" 2> /dev/null || dpkg-query -S "${1#/usr}" 2> /dev/null ||
+    { echo "make_packages.sh: no package has $1, which ringzero needs" >&2; return 1; }
+}
+
+# The packages of the shared libraries that the programs ask for; the core asks for no others.
 dependencies() {
-  find "$1" -type f \( -name 'rz_*' -o -name '*.so*' \) -exec ldd {} + 2>/dev/null |
-    awk '$3 ~ /^\// {print $3}' | sort -u | xargs -r realpath | sort -u |
-    while read -r library; do
-      dpkg-query -S "$library" 2>/dev/null || dpkg-query -S "${library#/usr}"
-    done | cut -d: -f1 | sort -u | paste -sd, | sed 's/,/, /g'
+  find "$1" -type f -perm -100 -exec ldd {} + | awk '$3 ~ /^\// {print $3}' | sort -u |
+    xargs -r realpath | sort -u |
+    while read -r library; do package_of "$library" || exit 1; done |
+    cut -d: -f1 | sort -u | paste -sd, | sed 's/,/, /g'
 }
 
 mkdir -p "$work/deb/DEBIAN"
 "$stage" "$work/deb/usr" "$version" "$@"
+depends=$(dependencies "$work/deb/usr")
 cat > "$work/deb/DEBIAN/control" <<CONTROL
 Package: ringzero
 Version: $version
@@ -32,7 +37,7 @@ Architecture: $architecture
 Maintainer: The ringzero authors <ringzero@localhost>
 Section: libs
 Priority: optional
-Depends: $(dependencies "$work/deb/usr")
+Depends: $depends
 Description: collective communication and sharding
  Collectives over UCX, a gRPC rendezvous, and a ZeRO optimizer, for C and C++
  programs: library, header, and the rz_* programs.

@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
 # What is in the archives, and that the .deb's library is used where it lies.
-#   package_test.sh TAR DEB
+#   package_test.sh MAKE_PACKAGES STAGE TAR DEB
 set -euo pipefail
-tar=$1 deb=$2
+source tests/skip.sh
+make_packages=$1 stage=$2 tar=$3 deb=$4
 triplet=$(gcc -print-multiarch)
 
 listed=$(tar -tzf "$tar")
@@ -11,6 +12,17 @@ for path in bin/rz_run bin/rz_rendezvous lib/libringzero.so.0.1 lib/ringzero/lib
   lib/systemd/system/rz_rendezvous.service share/doc/ringzero/LICENSE; do
   grep -q "^ringzero-[0-9.]*/$path$" <<< "$listed" || { echo "no $path in $tar"; exit 1; }
 done
+
+# A library that no package has is an error, not a dependency less.
+mkdir "$TEST_TMPDIR/bin"
+printf '#!/bin/sh\nexit 1\n' > "$TEST_TMPDIR/bin/dpkg-query"
+chmod +x "$TEST_TMPDIR/bin/dpkg-query"
+cp /bin/true "$TEST_TMPDIR/rz_true"
+if said=$(PATH=$TEST_TMPDIR/bin:$PATH "$make_packages" "$stage" 1.0.0 "$TEST_TMPDIR/x.tar.gz" \
+  "$TEST_TMPDIR/x.deb" "$TEST_TMPDIR/rz_true" 2>&1) || ! grep -q 'no package.*libc' <<< "$said"; then
+  echo "expected: no package has libc: $said"
+  exit 1
+fi
 
 dpkg-deb --field "$deb" Depends | grep -q 'libc6.*libgrpc++.*libprotobuf.*libucx0.*zlib1g'
 root=$TEST_TMPDIR/root
@@ -37,10 +49,7 @@ for program in "$root"/usr/bin/rz_*; do
   fi
 done
 [ "$(find "$pages" -type f | wc -l)" = "$(find "$root/usr/bin" -name 'rz_*' | wc -l)" ]
-if readelf -d "$root/usr/lib/$triplet/libringzero.so" | grep -q 'NEEDED.*lib[atu]b*san'; then
-  echo "skipped: the library has a sanitizer, which a plain program cannot load"
-  exit 0
-fi
+skip_with_sanitizer package "$root/usr/lib/$triplet/libringzero.so"
 gcc -std=c11 -Werror "$root/usr/share/doc/ringzero/examples/all_reduce.c" -o "$TEST_TMPDIR/program" \
   -I "$root/usr/include" -L "$root/usr/lib/$triplet" -lringzero
 export LD_LIBRARY_PATH=$root/usr/lib/$triplet
