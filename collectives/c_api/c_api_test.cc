@@ -7,7 +7,6 @@
 #include <cstdlib>
 #include <random>
 #include <string>
-#include <thread>
 #include <vector>
 
 #include "collectives/c_api/thread_comms.h"
@@ -309,9 +308,7 @@ TEST(RequestTest, TestDoesNotBlockAndEndsWhatIsDone) {
   RunComms(2, [&](int rank, rz_comm_t* comm) {
     float value = 1;
     rz_request_t* request = nullptr;
-    if (rank == 1) {
-      while (!tested) std::this_thread::yield();
-    }
+    if (rank == 1) tested.wait(false);
     OK(rz_all_reduce(&value, &value, 1, RZ_FLOAT32, RZ_SUM, comm, &request));
     int32_t done = -1;
     if (rank == 0) {
@@ -321,6 +318,7 @@ TEST(RequestTest, TestDoesNotBlockAndEndsWhatIsDone) {
       EXPECT_EQ(rz_comm_destroy(comm), RZ_ERROR_FAILED_PRECONDITION);
       EXPECT_THAT(rz_last_error(), HasSubstr("under way: 1"));
       tested = true;
+      tested.notify_all();
     }
     rz_request_t* const copy = request;
     for (done = 0; done == 0;) OK(rz_test(&request, &done));
@@ -353,8 +351,9 @@ TEST(RequestTest, AWaitThatIsTooShortFailsTheCommunicator) {
       EXPECT_EQ(error, RZ_ERROR_TIMEOUT);
       EXPECT_EQ(std::string(text).size(), 19u);
       failed = true;
+      failed.notify_all();
     } else {
-      while (!failed) std::this_thread::yield();
+      failed.wait(false);
       EXPECT_NE(rz_barrier(comm, nullptr), RZ_OK);
     }
   });

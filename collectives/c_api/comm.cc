@@ -129,8 +129,8 @@ absl::Status Destroy(rz_comm_t* comm) {
 absl::Status FailureOf(const CommHandle& comm) {
   absl::Status failure = comm.session->failure();
   if (!failure.ok()) return failure;
-  const auto use = comm.session->Enter();
-  return use.ok() ? comm.communicator->status() : absl::OkStatus();
+  const auto look = comm.session->Look();
+  return look.has_value() ? comm.communicator->status() : absl::OkStatus();
 }
 
 }  // namespace

@@ -1,4 +1,5 @@
 // Communicators through the C interface: splits, buffers, failures, metrics, flight records.
+#include <atomic>
 #include <filesystem>
 #include <iterator>
 #include <numeric>
@@ -31,7 +32,9 @@ TEST(SplitTest, ColoursGetCommunicatorsOfTheirOwn) {
     rz_comm_t* none = half;
     OK(rz_comm_split(comm, rank == 0 ? 0 : RZ_SPLIT_NOCOLOR, 0, &none));
     EXPECT_EQ(none == nullptr, rank != 0);
-    if (none != nullptr) OK(rz_comm_destroy(none));
+    if (none != nullptr) {
+      OK(rz_comm_destroy(none));
+    }
     EXPECT_EQ(rz_comm_split(comm, -2, 0, &none), RZ_ERROR_INVALID_ARGUMENT);
     OK(rz_comm_destroy(half));
   });
@@ -88,9 +91,13 @@ TEST(FailureTest, RanksThatMakeDifferentCallsAreNamed) {
   });
 }
 
-TEST(FailureTest, AnAbortFromAnotherThreadEndsAWaitEverywhere) {
-  RunComms(3, [](int rank, rz_comm_t* comm) {
+TEST(FailureTest, AnAbortEndsWaitsEverywhere) {
+  std::atomic<int> created{0};
+  RunComms(3, [&](int rank, rz_comm_t* comm) {
+    ++created;
+    created.notify_all();
     if (rank == 2) {
+      for (int ranks = created; ranks < 3; ranks = created) created.wait(ranks);
       OK(rz_comm_abort(comm, "had enough"));
       EXPECT_EQ(rz_barrier(comm, nullptr), RZ_ERROR_ABORTED);
     } else {
@@ -121,6 +128,27 @@ TEST(FailureTest, AThreadMayAbortWhatAnotherIsWaitingFor) {
     EXPECT_EQ(result, rank == 0 ? RZ_ERROR_ABORTED : RZ_ERROR_UNAVAILABLE) << rz_last_error();
     EXPECT_THAT(rz_last_error(), HasSubstr("from beside"));
     if (rank == 0) aborting.join();
+  });
+}
+
+TEST(FailureTest, WhoAsksForTheErrorIsInNobodysWay) {
+  RunComms(1, [](int, rz_comm_t* comm) {
+    std::atomic<bool> done{false};
+    std::thread asking([&] {
+      for (int i = 0; i < 500000; ++i) {
+        rz_result_t error = RZ_ERROR_INTERNAL;
+        OK(rz_comm_get_error(comm, &error, nullptr, 0));
+        EXPECT_EQ(error, RZ_OK);
+      }
+      done = true;
+    });
+    int refused = 0;
+    while (!done) {
+      int32_t hosts = 0;
+      if (rz_comm_hosts(comm, &hosts) != RZ_OK) ++refused;
+    }
+    EXPECT_EQ(refused, 0) << rz_last_error();
+    asking.join();
   });
 }
 

@@ -5,6 +5,7 @@
 
 #include <atomic>
 #include <memory>
+#include <optional>
 
 #include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
@@ -35,7 +36,7 @@ class JobSession {
     Use(Use&& other) noexcept : session_(std::exchange(other.session_, nullptr)) {}
     Use& operator=(Use&&) = delete;
     ~Use() {
-      if (session_ != nullptr) session_->in_use_.store(false, std::memory_order_release);
+      if (session_ != nullptr) session_->state_.store(State::kFree, std::memory_order_release);
     }
 
    private:
@@ -45,8 +46,12 @@ class JobSession {
   };
 
   // RZ_ERROR_WRONG_THREAD: another thread, or this one further up, is within a call, or this is a
-  // function of the caller's (CallbackScope).
+  // function of the caller's (CallbackScope). Waits for a Look, which takes a moment.
   absl::StatusOr<Use> Enter();
+
+  // For functions of any thread that read what a call might change: they refuse nobody. None where
+  // a thread is within a call.
+  std::optional<Use> Look();
 
   // What the job failed of; `own` is how this rank sees it, told to the others where they do not
   // know. May wait some seconds the first time. For the thread that is within a call.
@@ -59,9 +64,14 @@ class JobSession {
   absl::Status failure() const;
 
  private:
+  enum class State { kFree, kCall, kLook };
+
+  // Makes it `next` as soon as nobody looks; false: a thread is within a call.
+  bool Take(State next);
+
   const std::unique_ptr<Job> job_;
   const bool only_network_;
-  std::atomic<bool> in_use_{false};
+  std::atomic<State> state_{State::kFree};
   mutable Mutex mutex_;
   absl::Status failure_ ABSL_GUARDED_BY(mutex_);
 };
