@@ -12,7 +12,9 @@ ringzero.torch has ZeRO for PyTorch.
 """
 
 import atexit
+import contextlib
 import functools
+import os
 import sys
 from typing import Any, Callable, List, Optional, cast
 
@@ -33,6 +35,8 @@ from .zero import Zero
 __version__ = "0.1.0"
 
 _world: Optional[Communicator] = None
+_left: List[Communicator] = []  # ended by an exception that kept arrays of them
+_process = -1  # the one that called init()
 
 
 def init(rendezvous: Optional[str] = None, job: Optional[str] = None,
@@ -51,18 +55,23 @@ def init(rendezvous: Optional[str] = None, job: Optional[str] = None,
       FailedPreconditionError: there is a world already.
       otherwise: as Job and Communicator.
     """
-    global _world  # pylint: disable=global-statement
-    if _world is not None and _world.handle:
+    global _world, _process  # pylint: disable=global-statement
+    if is_initialized():
         raise FailedPreconditionError(
             "ringzero.init() was called before; use ringzero.world(), or finalize() first")
+    if _world is not None and _world.handle:
+        _left.append(_world)
+    _end_left()
     joined = Job(rendezvous, job, world_size, rank, token_file, connect_timeout, join_timeout,
                  transport)
     try:
         _world = Communicator(joined, **options)
     except BaseException:
-        joined.close()
+        with contextlib.suppress(Error):
+            joined.close()
         raise
     _world.own(joined)
+    _process = os.getpid()
     return _world
 
 
@@ -72,14 +81,14 @@ def world() -> Communicator:
     Raises:
       FailedPreconditionError: there is none.
     """
-    if _world is None or not _world.handle:
+    if _world is None or not is_initialized():
         raise FailedPreconditionError("there is no communicator; call ringzero.init() first")
     return _world
 
 
 def is_initialized() -> bool:
     """Whether init() has been called, and finalize() has not."""
-    return _world is not None and bool(_world.handle)
+    return _world is not None and bool(_world.handle) and not _world.is_left
 
 
 def finalize() -> None:
@@ -134,8 +143,22 @@ reduce_function = _of_world(Communicator.reduce_function)
 metrics = _of_world(Communicator.metrics)
 
 
+def _end_left() -> None:
+    for comm in list(_left):
+        with contextlib.suppress(Error):
+            comm.close()
+            _left.remove(comm)
+
+
 @atexit.register
 def _close_at_exit() -> None:
+    if os.getpid() != _process:
+        return  # nothing was made, or this is a forked child and the world is its parent's
+    _end_left()
+    if _world is not None and _world.is_left:
+        _left.append(_world)
+    for comm in _left:
+        comm.close_at_exit()
     if not is_initialized():
         return
     # Set by the interpreter where an exception ended the program; in a shell it goes on after one.

@@ -1,7 +1,9 @@
 """libringzero.so: where it is, its structs and its functions."""
 
 import ctypes
+import operator
 import os
+import re
 import sys
 from ctypes import (
     POINTER, c_char_p, c_double, c_float, c_int32, c_int64, c_size_t, c_uint32, c_uint64, c_void_p)
@@ -89,6 +91,20 @@ REDUCE_FUNCTION = ctypes.CFUNCTYPE(c_int32, c_void_p, c_void_p, c_void_p, c_size
 # What functions that the library calls have raised, to be the cause of what its call ends with.
 raised: List[BaseException] = []
 
+
+
+class _Int32(c_int32):
+    """An int32_t that a caller of this package gives; ctypes would cut off what does not fit."""
+
+    @classmethod
+    def from_param(cls, value: Any) -> c_int32:
+        """What ctypes passes for the argument."""
+        number = operator.index(value)
+        if not -2**31 <= number < 2**31:
+            raise OverflowError(f"{number} does not fit into 32 bits")
+        return c_int32(number)
+
+
 _COUNTS = POINTER(c_size_t)
 _REQUEST = POINTER(c_void_p)
 
@@ -102,7 +118,7 @@ _ARGUMENTS: Dict[str, List[Any]] = {
     "rz_job_fail": [c_void_p, c_char_p],
     "rz_finalize": [c_void_p],
     "rz_comm_create": [c_void_p, POINTER(CommOptions), POINTER(c_void_p)],
-    "rz_comm_split": [c_void_p, c_int32, c_int32, POINTER(c_void_p)],
+    "rz_comm_split": [c_void_p, _Int32, _Int32, POINTER(c_void_p)],
     "rz_comm_destroy": [c_void_p],
     "rz_comm_abort": [c_void_p, c_char_p],
     "rz_comm_get_error": [c_void_p, POINTER(c_int32), c_char_p, c_size_t],
@@ -114,20 +130,20 @@ _ARGUMENTS: Dict[str, List[Any]] = {
     "rz_op_create_premul_sum": [POINTER(c_int32), c_void_p, c_int32, c_void_p],
     "rz_op_create": [POINTER(c_int32), REDUCE_FUNCTION, c_void_p, c_uint32, c_void_p],
     "rz_op_destroy": [c_int32, c_void_p],
-    "rz_all_reduce": [c_void_p, c_void_p, c_size_t, c_int32, c_int32, c_void_p, _REQUEST],
-    "rz_reduce": [c_void_p, c_void_p, c_size_t, c_int32, c_int32, c_int32, c_void_p, _REQUEST],
-    "rz_reduce_scatter": [c_void_p, c_void_p, c_size_t, c_int32, c_int32, c_void_p, _REQUEST],
-    "rz_reduce_scatter_v": [c_void_p, c_void_p, _COUNTS, c_int32, c_int32, c_void_p, _REQUEST],
+    "rz_all_reduce": [c_void_p, c_void_p, c_size_t, c_int32, _Int32, c_void_p, _REQUEST],
+    "rz_reduce": [c_void_p, c_void_p, c_size_t, c_int32, _Int32, _Int32, c_void_p, _REQUEST],
+    "rz_reduce_scatter": [c_void_p, c_void_p, c_size_t, c_int32, _Int32, c_void_p, _REQUEST],
+    "rz_reduce_scatter_v": [c_void_p, c_void_p, _COUNTS, c_int32, _Int32, c_void_p, _REQUEST],
     "rz_all_gather": [c_void_p, c_void_p, c_size_t, c_int32, c_void_p, _REQUEST],
     "rz_all_gather_v": [c_void_p, c_void_p, _COUNTS, c_int32, c_void_p, _REQUEST],
-    "rz_gather": [c_void_p, c_void_p, c_size_t, c_int32, c_int32, c_void_p, _REQUEST],
-    "rz_scatter": [c_void_p, c_void_p, c_size_t, c_int32, c_int32, c_void_p, _REQUEST],
-    "rz_broadcast": [c_void_p, c_void_p, c_size_t, c_int32, c_int32, c_void_p, _REQUEST],
+    "rz_gather": [c_void_p, c_void_p, c_size_t, c_int32, _Int32, c_void_p, _REQUEST],
+    "rz_scatter": [c_void_p, c_void_p, c_size_t, c_int32, _Int32, c_void_p, _REQUEST],
+    "rz_broadcast": [c_void_p, c_void_p, c_size_t, c_int32, _Int32, c_void_p, _REQUEST],
     "rz_all_to_all": [c_void_p, c_void_p, c_size_t, c_int32, c_void_p, _REQUEST],
     "rz_all_to_all_v": [c_void_p, _COUNTS, c_void_p, _COUNTS, c_int32, c_void_p, _REQUEST],
     "rz_barrier": [c_void_p, _REQUEST],
-    "rz_send": [c_void_p, c_size_t, c_int32, c_int32, c_void_p, _REQUEST],
-    "rz_recv": [c_void_p, c_size_t, c_int32, c_int32, c_void_p, _REQUEST],
+    "rz_send": [c_void_p, c_size_t, c_int32, _Int32, c_void_p, _REQUEST],
+    "rz_recv": [c_void_p, c_size_t, c_int32, _Int32, c_void_p, _REQUEST],
     "rz_wait": [_REQUEST, c_double],
     "rz_test": [_REQUEST, POINTER(c_int32)],
     "rz_group_start": [c_void_p],
@@ -238,11 +254,29 @@ def check(result: int) -> None:
 
 
 def call(name: str, *arguments: Any) -> None:
-    """Calls a function that returns an rz_result_t, and raises what it says."""
+    """Calls a function that returns an rz_result_t, and raises what it says.
+
+    Raises:
+      InvalidArgumentError: also for what is no number, or none that the function can be given.
+    """
     function: Callable[..., int] = getattr(library(), name)
-    check(function(*arguments))
+    try:
+        result = function(*arguments)
+    except ctypes.ArgumentError as error:
+        why = re.sub(r"<class '\w+'>: ", "", str(error))
+        raise errors.InvalidArgumentError(f"{name}: {why}") from None
+    check(result)
 
 
 def text(value: Optional[str]) -> Optional[bytes]:
-    """Text for the library; None is its default."""
-    return None if value is None else os.fsencode(value)
+    """Text for the library; None is its default.
+
+    Raises:
+      InvalidArgumentError: it has a NUL, where the library's text would end.
+    """
+    if value is None:
+        return None
+    encoded = os.fsencode(value)
+    if b"\0" in encoded:
+        raise errors.InvalidArgumentError(f"{value!r} has a NUL, where text ends; leave it out")
+    return encoded

@@ -43,6 +43,9 @@ def _strided(strides: Any) -> errors.InvalidArgumentError:
 
 
 def _of_numpy(array: Any) -> Buffer:
+    if hasattr(array, "mask"):
+        raise errors.InvalidArgumentError(
+            "the array is masked, and masks are not sent; pass array.data, or array.filled(value)")
     interface = array.__array_interface__
     if interface["typestr"][0] == (">" if sys.byteorder == "little" else "<"):
         raise errors.InvalidArgumentError(
@@ -144,7 +147,8 @@ def buffer_of(array: Any) -> Buffer:
       InvalidArgumentError: it is not contiguous, or of elements that ringzero does not have.
       UnsupportedError: it is in the memory of a device.
     """
-    if hasattr(array, "__array_interface__"):
+    numpy = sys.modules.get("numpy")
+    if numpy is not None and isinstance(array, numpy.ndarray):
         return _of_numpy(array)
     if hasattr(array, "data_ptr") and hasattr(array, "is_contiguous"):
         return _of_torch(array)

@@ -1,12 +1,12 @@
 """What the ranks of a communicator do together."""
 
 import ctypes
+import sys
 from typing import Any, Optional, Sequence
 
 from . import _library, arrays, dtypes, errors
 from .arrays import Buffer
 from .dtypes import OpLike
-from .request import Request
 
 
 def _counts(counts: Sequence[int], size: int, name: str) -> Any:
@@ -15,6 +15,8 @@ def _counts(counts: Sequence[int], size: int, name: str) -> Any:
             f"{name} has {len(counts)} numbers; expected one for each of {size} ranks")
     if any(count < 0 for count in counts):
         raise errors.InvalidArgumentError(f"{name} has a negative number: {list(counts)}")
+    if any(count > sys.maxsize for count in counts):  # which ctypes would cut off
+        raise errors.InvalidArgumentError(f"{name} has a number beyond memory: {list(counts)}")
     return (ctypes.c_size_t * size)(*counts)
 
 
@@ -191,7 +193,10 @@ class Collectives:
                             async_op)
 
     def send(self, array: Any, peer: int, *, async_op: bool = False) -> Any:
-        """Sends array to rank `peer`: the n-th send meets the n-th receive there."""
+        """Sends array to rank `peer`: the n-th send meets the n-th receive there.
+
+        To this rank itself only with async_op=True.
+        """
         sent = arrays.buffer_of(array)
         return self._submit("rz_send", (sent.address, sent.count, sent.dtype, peer), sent, None,
                             async_op)
@@ -219,10 +224,3 @@ class Collectives:
             raise errors.InvalidArgumentError(
                 f"the array has {sent.count} elements, and {name} add up to {sum(blocks)}")
         return blocks
-
-
-def start(comm: Any, name: str, arguments: Sequence[Any], buffers: Any, result: Any) -> Request:
-    """Starts an operation of the library; the request keeps its buffers."""
-    handle = ctypes.c_void_p()
-    _library.call(name, *arguments, comm.handle, ctypes.byref(handle))
-    return Request(comm, handle, buffers, result)

@@ -2,14 +2,21 @@
 
 import contextlib
 import ctypes
+import gc
 import math
+import operator
+import sys
 import weakref
-from typing import Any, Callable, Dict, Iterator, List, Optional, Sequence, Set, Union
+from typing import (
+    Any, Callable, Dict, Iterable, Iterator, List, Optional, Sequence, Set, Union)
 
 from . import _library, dtypes, errors, functions
-from .collectives import Collectives, start
+from .collectives import Collectives
 from .job import Job
-from .request import Request, call_in_background
+from .loans import Loans
+from .request import Request, call_in_background, call_interruptibly
+
+_MANY_REQUESTS = 64  # as many are looked through for those that are done
 
 _NUMERIC_MODES = {None: 0, "deterministic": 1, "fast": 2}
 
@@ -31,6 +38,10 @@ class Group:
             raise errors.FailedPreconditionError(
                 "the group has not been started; leave its `with` first")
         self.request.wait(timeout)
+
+
+class _Owner:
+    """What the memory of an array of Communicator.empty goes with."""
 
 
 class Communicator(Collectives):
@@ -66,17 +77,17 @@ class Communicator(Collectives):
 
     def _open(self, handle: ctypes.c_void_p) -> None:
         self._handle = handle
+        self.is_left = False  # its `with` has ended through an exception
         self._job: Optional[Job] = None
         self._group: Optional[Group] = None
         self._requests: Set[Request] = set()
+        self._many_requests = _MANY_REQUESTS
         self._splits: Set["Communicator"] = set()  # of this one and of those, still open
         self._parent: Optional["Communicator"] = None
-        # What has to end before: every ringzero.zero.Zero, which views of its memory keep; handles
-        # of those that nobody has any more; and what can end a Zero of its own accord.
-        self.optimizers: "weakref.WeakSet[Any]" = weakref.WeakSet()
-        self.orphans: List[ctypes.c_void_p] = []
+        # What has to end before: every ringzero.zero.Zero, which views of its memory keep, and the
+        # memory of arrays; and what can end a Zero of its own accord.
+        self.loans = Loans()
         self.dependents: "weakref.WeakSet[Any]" = weakref.WeakSet()
-        self._memory: Dict[int, "weakref.finalize[Any, Any]"] = {}
         self._callbacks: List[Any] = []  # of reduce_function
         self.rank = self._number("rz_comm_rank")
         self.size = self._number("rz_comm_count")
@@ -107,6 +118,9 @@ class Communicator(Collectives):
 
     def keep(self, request: Request) -> None:
         """Keeps a request, and so its arrays, until it is done."""
+        if len(self._requests) >= self._many_requests:  # perhaps nobody waits for them
+            self._settle_requests()
+            self._many_requests = max(_MANY_REQUESTS, 2 * len(self._requests))
         self._requests.add(request)
 
     def forget(self, request: Request) -> None:
@@ -116,11 +130,13 @@ class Communicator(Collectives):
     def _submit(self, name: str, arguments: Sequence[Any], buffers: Any, result: Any,
                 async_op: bool) -> Any:
         if self._group is not None:
-            _library.call(name, *arguments, self._handle, None)
             self._group.buffers.append(buffers)
+            _library.call(name, *arguments, self._handle, None)
             return result
-        request = start(self, name, arguments, buffers, result)
-        return request if async_op else request.wait()
+        if async_op:
+            return Request(self, buffers, result).start(name, *arguments)
+        call_interruptibly(self._handle, name, *arguments, self._handle, None)
+        return result
 
     @contextlib.contextmanager
     def group(self, async_op: bool = False) -> Iterator[Group]:
@@ -138,9 +154,11 @@ class Communicator(Collectives):
             yield group
         finally:
             self._group = None
-            group.request = start(self, "rz_group_end", (), group.buffers, None)
-            if not async_op:
-                group.request.wait()
+            group.request = Request(self, group.buffers, None)
+            if async_op:
+                group.request.start("rz_group_end")
+            else:
+                call_interruptibly(self._handle, "rz_group_end", self._handle, None)
 
     def split(self, color: Optional[int], key: int = 0) -> Optional["Communicator"]:
         """Splits the ranks into new communicators. Collective.
@@ -154,15 +172,19 @@ class Communicator(Collectives):
           It may outlive this one, but not the job: closing the world closes it too.
         """
         handle = ctypes.c_void_p()
-        call_in_background("rz_comm_split", self._handle, -1 if color is None else color, key,
-                           ctypes.byref(handle))
-        if not handle:
-            return None
-        made = Communicator.__new__(Communicator)
-        made._open(handle)  # pylint: disable=protected-access
-        made._parent = self._parent or self
-        made._parent._splits.add(made)
-        return made
+        try:
+            call_interruptibly(self._handle, "rz_comm_split", self._handle,
+                               -1 if color is None else color, key, ctypes.byref(handle))
+            if not handle:
+                return None
+            made = Communicator.__new__(Communicator)
+            made._open(handle)  # pylint: disable=protected-access
+            made._parent = self._parent or self
+            made._parent._splits.add(made)
+            return made
+        except BaseException:
+            self.loans.add_unused("rz_comm_destroy", handle)
+            raise
 
     def empty(self, shape: Union[int, Sequence[int]], dtype: Any = "float32") -> Any:
         """A NumPy array of zeros that ranks of one host reach: calls of such arrays copy nothing.
@@ -173,23 +195,18 @@ class Communicator(Collectives):
           OutOfMemoryError: there is not so much shared memory.
         """
         import numpy  # pylint: disable=import-outside-toplevel
-        wanted = (shape,) if isinstance(shape, int) else tuple(shape)
+        wanted = tuple(map(operator.index, shape if isinstance(shape, Iterable) else (shape,)))
         kind = numpy.dtype(dtype)
         nbytes = math.prod(wanted) * kind.itemsize
-        if nbytes == 0:
-            return numpy.empty(wanted, kind)
-        pointer = ctypes.c_void_p()
+        if nbytes == 0 or min(wanted, default=0) < 0 or nbytes > sys.maxsize:
+            return numpy.empty(wanted, kind)  # which says what is wrong
+        self.loans.end_unused()
+        owner, pointer = _Owner(), ctypes.c_void_p()
+        self.loans.add(owner, "rz_mem_free", pointer, self._handle, at_once=True)
         _library.call("rz_mem_alloc", ctypes.byref(pointer), nbytes, self._handle)
-        address = pointer.value
-        assert address is not None
-        memory = (ctypes.c_uint8 * nbytes).from_address(address)
-        self._memory[address] = weakref.finalize(memory, self._free, address)
-        self._memory[address].atexit = False
+        memory: Any = (ctypes.c_uint8 * nbytes).from_address(pointer.value or 0)
+        memory.owner = owner  # the array keeps `memory`
         return numpy.frombuffer(memory, kind).reshape(wanted)
-
-    def _free(self, address: int) -> None:
-        del self._memory[address]
-        _library.call("rz_mem_free", address, self._handle)
 
     def premul_sum(self, factor: Any, dtype: Any = "float32") -> PremulSum:
         """A reduction for `op`: every rank's array times factor, then summed.
@@ -197,7 +214,7 @@ class Communicator(Collectives):
         It ends with the communicator; there may be 64. Of float16, bfloat16 and float8 the factor
         is a float32.
         """
-        kind = dtypes.of_name(str(dtype))
+        kind = dtypes.of_any(dtype)
         ctype = _SCALARS.get(kind, ctypes.c_float)
         scalar, made = ctype(factor), ctypes.c_int32()
         _library.call("rz_op_create_premul_sum", ctypes.byref(made), ctypes.byref(scalar), kind,
@@ -262,10 +279,11 @@ class Communicator(Collectives):
         for dependent in list(self.dependents):
             dependent.close()
         if self._handle:
-            self.end_orphans()
+            self._check_unused()
             if self._job is not None and self.error() is not None:
                 self._job.has_failed()
-            _library.call("rz_comm_destroy", self._handle)
+            with contextlib.suppress(errors.InvalidHandleError):  # ended when an interrupt came
+                _library.call("rz_comm_destroy", self._handle)
             self._handle = ctypes.c_void_p()
             self._requests.clear()
             if self._parent is not None:
@@ -273,31 +291,50 @@ class Communicator(Collectives):
         if self._job is not None:
             self._job.close()
 
-    def end_orphans(self) -> None:
-        """Ends optimizers that nobody has any more."""
-        while self.orphans:
-            _library.call("rz_zero_destroy", self.orphans.pop())
+    def _settle_requests(self) -> None:
+        # Those that are done, or have failed, keep no arrays then.
+        for request in list(self._requests):
+            with contextlib.suppress(errors.Error):
+                request.test()
+
+    def _check_unused(self) -> None:
+        self._settle_requests()
+        if self.loans.count("rz_mem_free") + self.loans.count("rz_zero_destroy") > 0:
+            gc.collect()  # they may be in cycles of references, e.g. of an exception
+        arrays = self.loans.count("rz_mem_free")
+        if arrays > 0:
+            raise errors.FailedPreconditionError(
+                f"arrays of empty() of this communicator: {arrays}; let go of them and of all their "
+                f"views first")
+        optimizers = self.loans.count("rz_zero_destroy")
+        if optimizers > 0:
+            raise errors.FailedPreconditionError(
+                f"optimizers of this communicator: {optimizers}; close() them first")
+        self.loans.end_unused()
 
     def close_at_exit(self) -> None:
         """Ends it as far as that goes, when the program ends: arrays of empty() are given back."""
-        for comm in (self, *self._splits):
-            for optimizer in [*comm.dependents, *comm.optimizers]:
-                optimizer.close()
-            for finalizer in list(comm._memory.values()):
-                finalizer()
         with contextlib.suppress(errors.Error):
+            for comm in (self, *self._splits):
+                for dependent in list(comm.dependents):
+                    dependent.close()
+                comm.loans.end_all_of("rz_zero_destroy")
+                comm.loans.end_all_of("rz_mem_free")
             self.close()
 
     def __enter__(self) -> "Communicator":
         return self
 
     def __exit__(self, kind: Any, error: Any, _: Any) -> None:
-        if error is None:
+        if error is None or isinstance(error, SystemExit) and not error.code:
             self.close()
             return
-        if self._job is not None and self._job.handle:
-            self._job.fail(f"{kind.__name__}: {error}")
-        self.close_at_exit()
+        # The exception may keep arrays; then it stays open until they are gone, or the program.
+        self.is_left = True
+        with contextlib.suppress(errors.Error):
+            if self._job is not None and self._job.handle:
+                self._job.fail(f"{kind.__name__}: {error}")
+            self.close()
 
     def __repr__(self) -> str:
         return f"<ringzero.Communicator rank {self.rank} of {self.size}>"

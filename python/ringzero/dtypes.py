@@ -1,7 +1,9 @@
 """Element types and reductions, under the names of NumPy and PyTorch."""
 
 import enum
-from typing import Union
+import operator
+import sys
+from typing import Any, Union
 
 from . import errors
 
@@ -81,6 +83,16 @@ def of_name(name: str) -> DType:
     return found
 
 
+def of_any(dtype: Any) -> DType:
+    """The type of a name, a DType, or a type of NumPy, ml_dtypes or PyTorch; errors as of_name."""
+    if isinstance(dtype, DType):
+        return dtype
+    if isinstance(dtype, str):
+        return of_name(dtype)
+    name = getattr(dtype, "name", None) or getattr(dtype, "__name__", None)
+    return of_name(name or str(dtype).rpartition(".")[2])  # PyTorch's are torch.NAME
+
+
 def of_dlpack(code: int, bits: int, lanes: int) -> DType:
     """The type of a DLDataType; errors as of_name."""
     found = _BY_DLPACK.get((code, bits)) if lanes == 1 else None
@@ -91,7 +103,7 @@ def of_dlpack(code: int, bits: int, lanes: int) -> DType:
 
 def of_format(text: str, size: int) -> DType:
     """The type of a buffer's format, e.g. "f", and element size; errors as of_name."""
-    letter = text.lstrip("@=")
+    letter = text.lstrip("@=<" if sys.byteorder == "little" else "@=>!")
     kinds = (_SIGNED if letter in "bhilqn" else _UNSIGNED if letter in "BHILQNc" else
              _FLOAT if letter in "efd" else {})
     found = kinds.get(size) if len(letter) == 1 else None
@@ -106,13 +118,12 @@ def of_op(op: OpLike) -> int:
     Raises:
       InvalidArgumentError: there is no such reduction.
     """
-    if isinstance(op, str):
-        found = _OPS.get(op.lower())
-        if found is None:
-            raise errors.InvalidArgumentError(
-                f"there is no reduction {op!r}; expected one of {', '.join(_OPS)}")
-        return int(found)
     if callable(op):
         raise errors.InvalidArgumentError(
             "op is a function; make a reduction of it once, with reduce_function, and give that")
-    return int(op)
+    found = _OPS.get(op.lower()) if isinstance(op, str) else op
+    try:
+        return operator.index(found)  # type: ignore[arg-type]
+    except TypeError:
+        raise errors.InvalidArgumentError(
+            f"there is no reduction {op!r}; expected one of {', '.join(_OPS)}") from None

@@ -26,7 +26,7 @@ class InvalidHandleError(Error):
 
 
 class WrongThreadError(Error):
-    """Another thread is within a call of this job."""
+    """Another thread is within a call of this job; nothing has happened."""
 
     status = 3
 

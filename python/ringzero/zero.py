@@ -78,14 +78,14 @@ class Zero:
                  config: Mapping[str, Any], gradient_views: bool = False) -> None:
         self._comm = comm
         self._handle = ctypes.c_void_p()
-        comm.end_orphans()
+        comm.loans.end_unused()
         table, kept = _table(parameters)
         options = _library.ZeroOptions(ctypes.sizeof(_library.ZeroOptions),
                                        json.dumps(config).encode(), int(gradient_views))
+        comm.loans.add(self, "rz_zero_destroy", self._handle)
         _library.call("rz_zero_create", comm.handle, table, len(parameters),
                       ctypes.byref(options), ctypes.byref(self._handle))
         del kept
-        comm.optimizers.add(self)
         number = ctypes.c_int32()
         _library.call("rz_zero_dtype", self._handle, ctypes.byref(number))
         self.dtype = dtypes.DType(number.value)
@@ -107,9 +107,11 @@ class Zero:
             except BaseException as error:  # pylint: disable=broad-except
                 raised.append(error)
 
-        self._wait("rz_zero_initialize", _library.INITIALIZER(initializer), None)
-        if raised:
-            raise raised[0]
+        try:
+            self._wait("rz_zero_initialize", _library.INITIALIZER(initializer), None)
+        finally:
+            if raised:
+                raise raised[0]  # also where an interrupt has ended the wait
 
     def parameter(self, index: int) -> Any:
         """The working parameter, as a ctypes array of bytes of `dtype`; to be read."""
@@ -202,14 +204,8 @@ class Zero:
     def close(self) -> None:
         """Frees the memory, of which no view may be used any more. Again: nothing happens."""
         if self._handle:
-            handle, self._handle = self._handle, ctypes.c_void_p()
-            self._comm.optimizers.discard(self)
-            _library.call("rz_zero_destroy", handle)
-
-    def __del__(self) -> None:
-        # It may come within a call of the library, so the communicator ends the handle later.
-        if getattr(self, "_handle", None):
-            self._comm.orphans.append(self._handle)
+            _library.call("rz_zero_destroy", self._handle)
+            self._handle.value = None
 
     def _wait(self, name: str, *arguments: Any) -> None:
         call_interruptibly(self._comm.handle, name, self._handle, *arguments)

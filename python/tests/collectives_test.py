@@ -1,6 +1,7 @@
 """Every collective against NumPy, in place and out, started and waited for, alone and in groups."""
 
 import array
+import ctypes
 import sys
 import unittest
 import weakref
@@ -43,7 +44,7 @@ class CollectivesTest(unittest.TestCase):
         for op, expected in (("sum", inputs.sum(0)), ("min", inputs.min(0)),
                              (rz.Op.MAX, inputs.max(0)), ("prod", inputs.prod(0)),
                              ("mean", (inputs.sum(0) / rz.size()).astype(np.float32)),
-                             (rz.premul_sum(0.5), (inputs * np.float32(0.5)).sum(0))):
+                             (rz.premul_sum(0.5, np.float32), (inputs * np.float32(0.5)).sum(0))):
             np.testing.assert_allclose(rz.all_reduce(inputs[rz.rank()].copy(), op=op), expected,
                                        rtol=1e-6)
 
@@ -175,6 +176,9 @@ class CollectivesTest(unittest.TestCase):
         requests = [rz.all_reduce(inputs[rz.rank()], out, async_op=True) for out in outs]
         while not requests[0].test():
             pass
+        with rz.group() as group:
+            rz.barrier()
+        group.wait()
         for request, out in zip(requests, outs):
             self.assertIs(request.wait(), out)
             self.assertIs(request.wait(), out)
@@ -189,6 +193,16 @@ class CollectivesTest(unittest.TestCase):
         del values
         rz.barrier()
         self.assert_equal(kept(), np.full(5000, float(rz.size())))
+
+    def test_requests_that_nobody_waits_for_do_not_pile_up(self):
+        kept = []
+        for _ in range(10):
+            for _ in range(30):
+                values = np.ones(3)
+                kept.append(weakref.ref(values))
+                rz.all_reduce(values, async_op=True)
+            rz.barrier()
+        self.assertLess(sum(values() is not None for values in kept), 150)
 
     def test_groups(self):
         inputs = everybody(7, 10)
@@ -225,15 +239,30 @@ class CollectivesTest(unittest.TestCase):
         self.assert_equal(values, np.full((5, 1000), rz.size(), np.float32))
         del values
         self.assertEqual(rz.empty(0, "int8").shape, (0,))
+        self.assertEqual(rz.empty(np.int64(3), np.uint8).shape, (3,))
+        for wrong in (-3, (-2, -2), 2**63):
+            with self.assertRaises(ValueError):
+                rz.empty(wrong)
+        with self.assertRaises(TypeError):
+            rz.empty(1.5)
 
     def test_metrics_count_bytes(self):
-        self.assertIn("all_reduce", rz.metrics())
+        before = rz.metrics()
+        after, preceding = (rz.rank() + 1) % rz.size(), (rz.rank() - 1) % rz.size()
+        requests = [rz.recv(np.zeros(100), preceding, async_op=True),
+                    rz.send(np.zeros(100), after, async_op=True)]
+        for request in requests:
+            request.wait()
+        self.assertEqual(rz.metrics()["messages"], before["messages"] + 800)
 
     def test_buffers_without_numpy(self):
         for typecode in "bBiIlLfd":
             values = array.array(typecode, [1, 2, 3])
             rz.all_reduce(values)
             self.assertEqual(values.tolist(), [rz.size(), 2 * rz.size(), 3 * rz.size()])
+        numbers = (ctypes.c_double * 3)(1, 2, 3)
+        rz.all_reduce(numbers)
+        self.assertEqual(list(numbers), [rz.size(), 2 * rz.size(), 3 * rz.size()])
         data = bytearray(b"abc" if rz.rank() == 0 else b"   ")
         rz.broadcast(memoryview(data))
         self.assertEqual(data, b"abc")

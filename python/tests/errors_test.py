@@ -1,7 +1,9 @@
 """What goes wrong, and the exception for it."""
 
+import contextlib
 import os
 import signal
+import socket
 import sys
 import threading
 import unittest
@@ -9,8 +11,13 @@ import unittest
 import numpy as np
 
 import ringzero as rz
+from ringzero.request import call_in_background
+from ringzero.zero import Parameter, Zero
 
 _jobs = 0
+
+
+CONFIG = {"train_micro_batch_size_per_gpu": 1, "optimizer": {"type": "AdamW", "params": {"lr": 0.1}}}
 
 
 def next_job():
@@ -53,6 +60,8 @@ class ArgumentTest(unittest.TestCase):
                 rz.all_reduce(wrong)
         with self.assertRaisesRegex(rz.InvalidArgumentError, "byte order"):
             rz.all_reduce(np.zeros(3, ">f4"))
+        with self.assertRaisesRegex(rz.InvalidArgumentError, "masked.*array.data"):
+            rz.all_reduce(np.ma.array([1.0, 2.0], mask=[True, False]))
         for wrong in ([1, 2], 3, None, "text"):
             with self.assertRaisesRegex(TypeError, "numpy.asarray"):
                 rz.all_reduce(wrong)
@@ -73,6 +82,8 @@ class ArgumentTest(unittest.TestCase):
             rz.reduce_scatter(np.zeros(3), counts=[4] * rz.size())
         with self.assertRaisesRegex(rz.InvalidArgumentError, "negative"):
             rz.all_gather(np.zeros(3), counts=[-1] * rz.size())
+        with self.assertRaisesRegex(rz.InvalidArgumentError, "beyond memory"):
+            rz.all_gather(np.zeros(3), counts=[2**64 + 3] * rz.size())
         with self.assertRaisesRegex(rz.InvalidArgumentError, "both or none"):
             rz.all_to_all(np.zeros(rz.size()), send_counts=[1] * rz.size())
 
@@ -84,6 +95,9 @@ class ArgumentTest(unittest.TestCase):
             rz.all_reduce(values[:6], values[2:8])
         with self.assertRaisesRegex(rz.InvalidArgumentError, "no reduction 'xor'"):
             rz.all_reduce(np.zeros(3), op="xor")
+        for wrong in (0.5, None, {}):
+            with self.assertRaisesRegex(rz.InvalidArgumentError, "no reduction"):
+                rz.all_reduce(np.zeros(3), op=wrong)
         with self.assertRaises(rz.InvalidArgumentError):
             rz.all_reduce(np.zeros(3), op=77)
         with self.assertRaises(rz.InvalidArgumentError):
@@ -95,15 +109,95 @@ class ArgumentTest(unittest.TestCase):
         with self.assertRaisesRegex(rz.InvalidArgumentError, "no operation"):
             rz.all_reduce(np.zeros(3), op=rz.reduce_function(np.add) + 1)
 
+    def test_numbers(self):
+        for wrong in (0.5, "1", 2**40):
+            with self.assertRaisesRegex(rz.InvalidArgumentError, "rz_comm_split: argument 2: "):
+                rz.split(wrong)
+        with self.assertRaisesRegex(rz.InvalidArgumentError, "4294967296 does not fit"):
+            rz.broadcast(np.zeros(3), 2**32)  # not the root 0
+        with self.assertRaisesRegex(rz.InvalidArgumentError, "rz_wait: argument 2: "):
+            rz.barrier(async_op=True).wait("soon")
+        rz.barrier()
+        with self.assertRaisesRegex(rz.InvalidArgumentError, "'a.*b' has a NUL"):
+            self.comm.dump_flight_record("a\0b")
+
+    def test_of_a_call_in_the_background(self):
+        with self.assertRaisesRegex(rz.InvalidArgumentError, "rz_job_barrier: argument 3: "):
+            self.comm.job.barrier("all", "soon")
+        with self.assertRaises(AttributeError):
+            call_in_background("rz_none")
+
+    def test_a_scalar_of_numpy_cannot_be_written(self):
+        scalar = np.ones(3, np.float32).sum()
+        with self.assertRaisesRegex(rz.InvalidArgumentError, "float32 is read-only.* out="):
+            rz.all_reduce(scalar)
+        out = np.zeros((), np.float32)
+        rz.all_reduce(scalar, out)
+        self.assertEqual((scalar, out), (3, 3 * rz.size()))
+        self.assertEqual(rz.all_gather(scalar).tolist(), [3] * rz.size())
+
+    def test_a_message_to_oneself_that_blocks(self):
+        with self.assertRaisesRegex(rz.InvalidArgumentError, "rz_send"):
+            rz.send(np.zeros(3), rz.rank())
+
     def test_init_twice(self):
         with self.assertRaisesRegex(rz.FailedPreconditionError, "called before"):
             rz.init()
 
     def test_an_array_of_empty_keeps_the_communicator(self):
         values = rz.empty(3)
-        with self.assertRaisesRegex(rz.FailedPreconditionError, "buffer"):
+        with self.assertRaisesRegex(rz.FailedPreconditionError, "arrays of empty.*: 1"):
             rz.world().close()
         del values
+        cycle = [rz.empty(3)]
+        cycle.append(cycle)
+        del cycle  # which tearDown's close finds
+
+    def test_a_call_that_is_refused_has_not_happened(self):
+        values, done = np.ones(1), threading.Event()
+
+        def run():
+            while not done.is_set():  # one of these is within a call for much of the time
+                with contextlib.suppress(rz.WrongThreadError, rz.TimeoutError):
+                    self.comm.job.barrier(f"of rank {rz.rank()}", 0.001)
+
+        thread = threading.Thread(target=run)
+        thread.start()
+        for _ in range(100):
+            values[:] = 1
+            while True:
+                try:
+                    rz.all_reduce(values)
+                    break
+                except rz.WrongThreadError:
+                    pass
+            self.assertEqual(values, [rz.size()])
+        done.set()
+        thread.join()
+
+    def test_an_optimizer_keeps_the_communicator(self):
+        zero = Zero(self.comm, [Parameter("w", (5,))], CONFIG)
+        with self.assertRaisesRegex(rz.FailedPreconditionError, "optimizers.*: 1"):
+            rz.world().close()
+        zero.close()
+
+    def test_an_array_that_goes_away_within_a_call_is_freed_later(self):
+        kept = [rz.empty(1000), Zero(self.comm, [Parameter("w", (5,))], CONFIG)]
+        zero = Zero(self.comm, [Parameter("w", (5,))], CONFIG)
+
+        def values_of(_, values):
+            kept.clear()
+            with self.assertRaises(rz.WrongThreadError):
+                rz.empty(3)
+            with self.assertRaises(rz.WrongThreadError):
+                zero.close()
+            values[:] = [1] * 5
+
+        zero.initialize(values_of)
+        self.assertEqual(len(kept), 0 if rz.rank() == 0 else 2)
+        self.assertEqual(bytes(zero.parameter(0)), np.ones(5, np.float32).tobytes())
+        zero.close()  # what is left keeps tearDown from closing
+        kept.clear()
 
     def test_exceptions_are_those_of_python_too(self):
         self.assertTrue(issubclass(rz.TimeoutError, TimeoutError))
@@ -210,6 +304,21 @@ class FailureTest(unittest.TestCase):
         with self.assertRaises(KeyboardInterrupt if rz.rank() == 0 else rz.Error):
             rz.all_reduce(np.zeros(100000), op=rz.reduce_function(interrupts))
 
+    def test_a_request_that_was_aborted_keeps_no_array(self):
+        request = rz.recv(rz.empty(1000), rz.rank(), async_op=True)
+        other = rz.recv(np.zeros(3), rz.rank(), async_op=True)
+        if rz.rank() != 0:
+            rz.send(np.zeros(1), 0, async_op=True)
+        else:
+            for peer in range(1, rz.size()):
+                rz.recv(np.zeros(1), peer)  # everybody has started
+            self.comm.abort("no more")
+        for _ in range(2):
+            with self.assertRaisesRegex(rz.Error, "no more"):
+                other.wait()
+        del request
+        self.comm.close()
+
     def test_timeout(self):
         with self.assertRaises(rz.Error):
             if rz.rank() == 0:
@@ -217,15 +326,80 @@ class FailureTest(unittest.TestCase):
             else:
                 rz.barrier()
 
-    def test_an_interrupt_ends_a_wait_and_others_are_told(self):
-        if rz.rank() == 0:
-            threading.Timer(0.5, os.kill, (os.getpid(), signal.SIGINT)).start()
-            with self.assertRaises(KeyboardInterrupt):
-                rz.recv(np.zeros(1), 1)
-            self.assertIsInstance(self.comm.error(), rz.AbortedError)
-        else:
+    def within_a_call(self, act):
+        """Starts a thread that acts as soon as this one is within a call of the library."""
+        def run():
+            with contextlib.suppress(rz.WrongThreadError):
+                while True:
+                    self.comm.metrics()
+            act()
+
+        thread = threading.Thread(target=run)
+        thread.start()
+        return thread
+
+    def interrupt(self, wait):
+        """Rank 0 is interrupted within `wait`, and others are told."""
+        if rz.rank() != 0:
             with self.assertRaisesRegex(rz.UnavailableError, "Ctrl-C"):
-                rz.barrier()
+                rz.recv(np.zeros(1), 0)
+            return
+        thread = self.within_a_call(lambda: os.kill(os.getpid(), signal.SIGINT))
+        with self.assertRaises(KeyboardInterrupt):
+            while True:
+                with contextlib.suppress(rz.WrongThreadError):  # the thread was within a call
+                    wait()
+        thread.join()
+        self.assertIsInstance(self.comm.error(), rz.AbortedError)
+
+    def test_an_interrupt_ends_a_wait(self):
+        request = rz.recv(np.zeros(1), 1, async_op=True) if rz.rank() == 0 else None
+        self.interrupt(lambda: request.wait())  # pylint: disable=unnecessary-lambda
+
+    def test_an_interrupt_ends_a_call(self):
+        self.interrupt(lambda: rz.recv(np.zeros(1), 1))
+
+    def test_an_interrupt_ends_a_split(self):
+        self.interrupt(lambda: rz.split(0))
+
+    def test_who_hears_of_signals_does_so_during_a_wait(self):
+        if rz.rank() != 0:
+            with self.assertRaisesRegex(rz.UnavailableError, "heard"):
+                rz.recv(np.zeros(1), 0)
+            return
+        heard, told = socket.socketpair()
+        heard.settimeout(60)
+        told.setblocking(False)
+        numbers = []
+
+        def act():
+            os.kill(os.getpid(), signal.SIGUSR1)
+            numbers.append(heard.recv(1))
+            self.comm.abort("heard")
+
+        handler = signal.signal(signal.SIGUSR1, lambda *_: None)
+        before = signal.set_wakeup_fd(told.fileno())
+        thread = self.within_a_call(act)
+        with self.assertRaisesRegex(rz.AbortedError, "heard"):
+            while True:
+                with contextlib.suppress(rz.WrongThreadError):
+                    rz.recv(np.zeros(1), 1)
+        thread.join()
+        self.assertEqual(signal.set_wakeup_fd(before), told.fileno())
+        signal.signal(signal.SIGUSR1, handler)
+        self.assertEqual(numbers, [bytes([signal.SIGUSR1])])
+        heard.close()
+        told.close()
+
+    def test_an_interrupt_within_a_callback(self):
+        zero = Zero(self.comm, [Parameter("w", (5,))], CONFIG)
+        if rz.rank() == 0:
+            with self.assertRaises(KeyboardInterrupt):
+                zero.initialize(lambda *_: signal.raise_signal(signal.SIGINT))
+        else:
+            with contextlib.suppress(rz.Error):
+                zero.initialize(None)
+        zero.close()
 
 
 if __name__ == "__main__":

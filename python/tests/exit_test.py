@@ -1,5 +1,6 @@
 """How programs end: quietly, or with an exception that the other ranks are told of; and torchrun."""
 
+import importlib.util
 import os
 import socket
 import subprocess
@@ -20,7 +21,40 @@ assert values[0] == rz.size(), values
 
 _PLAIN = "rz.init()"
 _WITHIN = "with rz.init():\n  if rz.rank() == 0: raise ValueError('no such file')\n  rz.barrier()"
+_FORKS = """
+import numpy
+values[0] = shared.sum()
+child = os.fork()
+if child == 0:
+  del shared
+  sys.exit(7)
+sys.exit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) - 7)
+"""
+_EXITS = """
+with rz.init() as comm:
+  comm.job.fail = lambda cause: print(cause, file=sys.stderr)
+  sys.exit({status})
+"""
+_KEEPS_ARRAYS = """
+try:
+  with rz.init() as comm:
+    shared = rz.empty(70000)
+    shared += 1
+    raise ValueError('no such file')
+except ValueError:
+  assert shared.sum() == 70000
+assert not rz.is_initialized()
+assert comm.handle
+{let_go}
+rz.init()
+assert bool(comm.handle) == ('shared' in dir())
+assert 'shared' not in dir() or shared.sum() == 70000
+"""
 _ONE_FAILS = "if rz.rank() == 0: raise ValueError('no such file')\nrz.barrier()"
+
+
+# A world of one.
+ALONE = {name: "" for name in os.environ if name.startswith("RZ_") and name != "RZ_LIBRARY"}
 
 
 def run(begin, end, environments):
@@ -38,8 +72,7 @@ def run(begin, end, environments):
 def two_ranks():
     """The environments of two ranks of a job that torchrun starts."""
     port = two_free_ports()
-    clean = {name: "" for name in os.environ if name.startswith("RZ_") and name != "RZ_LIBRARY"}
-    return [{**clean, "RANK": str(rank), "WORLD_SIZE": "2", "LOCAL_RANK": str(rank),
+    return [{**ALONE, "RANK": str(rank), "WORLD_SIZE": "2", "LOCAL_RANK": str(rank),
              "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)} for rank in range(2)]
 
 
@@ -50,6 +83,10 @@ class ExitTest(unittest.TestCase):
         for begin in (_PLAIN, "comm = rz.init(); shared = rz.split(0)"):
             for code, text in run(begin, "", two_ranks()):
                 self.assertEqual((code, text), (0, ""))
+
+    def test_an_exit_within_a_with_is_no_failure(self):
+        for status, expected in (("", (0, "")), ("0", (0, "")), ("3", (3, "SystemExit: 3\n"))):
+            self.assertEqual(run(_EXITS.format(status=status), "", [ALONE]), [expected])
 
     def test_the_others_are_told_of_an_exception(self):
         for begin, end in ((_PLAIN, _ONE_FAILS), (_WITHIN, "")):
@@ -64,6 +101,15 @@ class ExitTest(unittest.TestCase):
             taken.bind(("127.0.0.1", int(environment["MASTER_PORT"]) + 1))
             taken.listen()
             self.assertEqual(run(_PLAIN, "rz.finalize()", [environment]), [(0, "")])
+
+    @unittest.skipUnless(importlib.util.find_spec("numpy"), "with NumPy")
+    def test_a_forked_child_ends_quietly(self):
+        self.assertEqual(run("rz.init(); shared = rz.empty(3)", _FORKS, [ALONE]), [(0, "")])
+
+    @unittest.skipUnless(importlib.util.find_spec("numpy"), "with NumPy")
+    def test_arrays_outlive_a_with_that_an_exception_ends(self):
+        for let_go in ("", "del shared"):
+            self.assertEqual(run(_KEEPS_ARRAYS.format(let_go=let_go), "", [ALONE]), [(0, "")])
 
     def test_torchrun_over_hosts_says_what_to_do(self):
         environment = {**two_ranks()[0], "MASTER_ADDR": "node7"}

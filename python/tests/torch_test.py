@@ -226,7 +226,7 @@ class ZeroOptimizerTest(unittest.TestCase):
         for other in list(rz.world().dependents):  # what is counted is all that the process has
             other.close()
         gc.collect()
-        rz.world().end_orphans()
+        rz.world().loans.end_unused()
         for stage in range(4):
             zero = ZeroOptimizer(gpt(), stage=stage)
             totals.append(zero.memory()["total"])
