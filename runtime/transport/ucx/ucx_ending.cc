@@ -322,7 +322,8 @@ UcxTransport::~UcxTransport() {
       if (ucp_worker_progress(worker_->handle()) == 0) sched_yield();
     }
   }
-  if (leak_worker_) worker_->Leak();
+  // What a communicator had to leave to its peers is not given back any more.
+  if (leak_worker_ || own_regions_ > 0) worker_->Leak();
   // UCX may call back for what it still holds, so it goes before the records.
   worker_.reset();
   close(wake_fd_);

@@ -55,9 +55,13 @@ absl::Status Unreachable(std::string_view what) {
 
 class OwnRegion final : public SharedMemory {
  public:
-  explicit OwnRegion(ucp_context_h context) : context_(context) {}
+  OwnRegion(ucp_context_h context, std::atomic<int>* regions)
+      : context_(context), regions_(regions) {
+    ++*regions_;
+  }
   ~OwnRegion() override {
     if (memory_ != nullptr) ucp_mem_unmap(context_, memory_);
+    --*regions_;
   }
 
   absl::Status Open(size_t bytes);
@@ -66,6 +70,7 @@ class OwnRegion final : public SharedMemory {
   absl::Status MakeKey(KeyHeader header);
 
   const ucp_context_h context_;
+  std::atomic<int>* const regions_;
   ucp_mem_h memory_ = nullptr;
   HugeAlias alias_;
 };
@@ -140,9 +145,9 @@ class PeerRegion final : public SharedMemory {
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<SharedMemory>> AllocateUcxShared(ucp_context_h context,
-                                                                size_t bytes) {
-  auto region = std::make_unique<OwnRegion>(context);
+absl::StatusOr<std::unique_ptr<SharedMemory>> AllocateUcxShared(ucp_context_h context, size_t bytes,
+                                                                std::atomic<int>* regions) {
+  auto region = std::make_unique<OwnRegion>(context, regions);
   RZ_RETURN_IF_ERROR(region->Open(bytes));
   return region;
 }

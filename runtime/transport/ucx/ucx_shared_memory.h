@@ -9,6 +9,7 @@
 
 #include <ucp/api/ucp.h>
 
+#include <atomic>
 #include <cstddef>
 #include <memory>
 #include <string_view>
@@ -18,9 +19,10 @@
 
 namespace rz {
 
-// Errors as Transport::AllocateShared. The context outlives the region.
-absl::StatusOr<std::unique_ptr<SharedMemory>> AllocateUcxShared(ucp_context_h context,
-                                                                size_t bytes);
+// Errors as Transport::AllocateShared. `*regions` counts those that are there; it and the context
+// outlive the region. Debian's UCX ends the process when a context is closed over one.
+absl::StatusOr<std::unique_ptr<SharedMemory>> AllocateUcxShared(ucp_context_h context, size_t bytes,
+                                                                std::atomic<int>* regions);
 
 // The peer's region, reached over `endpoint`. Errors as Transport::MapShared.
 absl::StatusOr<std::unique_ptr<SharedMemory>> MapUcxShared(ucp_ep_h endpoint, std::string_view key);

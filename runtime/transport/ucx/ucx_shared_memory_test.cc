@@ -77,6 +77,15 @@ TEST(UcxSharedMemoryTest, MoreThanThereIsIsRefusedBeforeAnyOfItIsTaken) {
               StatusIs(absl::StatusCode::kResourceExhausted, HasSubstr("no room for")));
 }
 
+TEST(UcxSharedMemoryTest, MemoryThatIsNeverGivenBackOutlivesItsTransport) {
+  auto ranks = Open(2, UcxOptions::Transports::kAutomatic);
+  ASSERT_OK_AND_ASSIGN(auto region, ranks[0]->AllocateShared(100));
+  static SharedMemory* const kept = region.release();
+  ranks.clear();
+  kept->bytes()[99] = std::byte{7};
+  EXPECT_EQ(kept->bytes()[99], std::byte{7});
+}
+
 TEST(UcxSharedMemoryTest, OverTcpMemoryIsNotReached) {
   const auto ranks = Open(2, UcxOptions::Transports::kTcp);
   ASSERT_OK_AND_ASSIGN(auto region, ranks[0]->AllocateShared(1));

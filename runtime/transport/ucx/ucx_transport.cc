@@ -323,7 +323,7 @@ int UcxTransport::Deliver() {
 }
 
 absl::StatusOr<std::unique_ptr<SharedMemory>> UcxTransport::AllocateShared(size_t bytes) {
-  return AllocateUcxShared(worker_->context(), bytes);
+  return AllocateUcxShared(worker_->context(), bytes, &own_regions_);
 }
 
 absl::StatusOr<std::unique_ptr<SharedMemory>> UcxTransport::MapShared(Rank peer,

@@ -130,6 +130,7 @@ class UcxTransport final : public Transport {
   // An endpoint was closed in UCX's handshake, which Debian's build takes badly at the worker's
   // end.
   bool leak_worker_ = false;
+  std::atomic<int> own_regions_{0};  // of AllocateShared, that are there
 
   std::atomic<bool> wake_{false};
   std::atomic<bool> abort_requested_{false};
