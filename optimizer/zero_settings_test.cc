@@ -16,6 +16,7 @@ namespace {
 
 using ::rz::testing::SimRanks;
 using ::rz::testing::StatusIs;
+using ::testing::AllOf;
 using ::testing::HasSubstr;
 
 constexpr ZeroStage kStages[] = {ZeroStage::kDdp, ZeroStage::kNaive, ZeroStage::kOne};
@@ -29,8 +30,9 @@ ZeroConfig Config(ZeroStage stage, DType dtype) {
   return config;
 }
 
-std::unique_ptr<SimRanks> MakeRanks(int world, const ZeroConfig& config) {
-  auto ranks = SimRanks::Create(world, "", {{"w", {50}}, {"b", {7}}}, config);
+std::unique_ptr<SimRanks> MakeRanks(int world, const ZeroConfig& config,
+                                    const char* algorithms = "") {
+  auto ranks = SimRanks::Create(world, algorithms, {{"w", {50}}, {"b", {7}}}, config);
   EXPECT_OK(ranks.status());
   const auto initializer = [](size_t index, absl::Span<float> values) {
     for (size_t i = 0; i < values.size(); ++i) {
@@ -198,6 +200,44 @@ TEST(ZeroSettingsTest, AProgressThreadThatIsAskedForAndCannotBeIsAnError) {
   config.progress_thread = ProgressThreadUse::kAuto;
   config.overlap_communication = true;
   EXPECT_OK(SimRanks::Create(2, "", {{"w", {50}}}, config).status());
+}
+
+TEST(ZeroSettingsTest, AProgressThreadThatIsAskedForBesideGroupsOfRanksIsAnError) {
+  ZeroConfig config = Config(ZeroStage::kTwo, DType::kFloat32);
+  config.shard_group_size = 2;
+  config.progress_thread = ProgressThreadUse::kOn;
+  EXPECT_THAT(SimRanks::Create(4, "", {{"w", {50}}}, config),
+              StatusIs(absl::StatusCode::kUnimplemented,
+                       AllOf(HasSubstr("progress thread"), HasSubstr("shard_group_size"))));
+  config.progress_thread = ProgressThreadUse::kAuto;
+  EXPECT_OK(SimRanks::Create(4, "", {{"w", {50}}}, config).status());
+}
+
+// What knows one communicator alone is left out, whatever is asked for.
+TEST(ZeroSettingsTest, WithGroupsOfRanksStepsAreNotFusedAndEndWithTheirGathers) {
+  for (const ZeroStage stage : {ZeroStage::kOne, ZeroStage::kTwo}) {
+    for (const char* algorithms : {"", SimRanks::kSharedMemory}) {
+      std::string expected;
+      for (const bool asked : {false, true}) {
+        SCOPED_TRACE(::testing::Message() << "stage " << stage << " " << algorithms << asked);
+        ZeroConfig config = Config(stage, DType::kBFloat16);
+        config.shard_group_size = 2;
+        config.overlap_communication = true;
+        config.fuse_step = asked;
+        config.gather_behind_forward = asked;
+        const auto ranks = MakeRanks(4, config, algorithms);
+        for (int step = 0; step < 3; ++step) {
+          SetGradients(*ranks, 0.25f + 0.001f * static_cast<float>(step));
+          const StepReport report = StepAll(*ranks);
+          for (int rank = 0; rank < 4; ++rank) EXPECT_TRUE(ranks->optimizer(rank).IsGathered(0));
+          EXPECT_EQ(report.payload_bytes, ranks->optimizer(0).ExpectedWire()->payload_bytes());
+        }
+        const std::string bits = ranks->StateBits(3);
+        if (expected.empty()) expected = bits;
+        EXPECT_TRUE(bits == expected);
+      }
+    }
+  }
 }
 
 TEST(ZeroSettingsTest, TheScheduleGivesTheRateOfAStepThatHasNone) {

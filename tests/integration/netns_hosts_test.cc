@@ -106,8 +106,8 @@ std::string Weights(const Ending& ending) {
   return ending.out.substr(at, sizeof kText - 1 + 8);
 }
 
-std::string WeightsOnOneHost(int ranks) {
-  const Arguments train = absl::StrSplit(TrainCommand("--steps=12"), ' ');
+std::string WeightsOnOneHost(int ranks, const std::string& flags = "--steps=12") {
+  const Arguments train = absl::StrSplit(TrainCommand(flags), ' ');
   Arguments command = {ProgramPath("tools/rz_run"), "-n", absl::StrCat(ranks), "--"};
   command.insert(command.end(), train.begin(), train.end());
   Subprocess program(command);
@@ -206,6 +206,21 @@ TEST_F(NetnsHostsTest, EqualSharesOfRanksTrainTheWeightsOfOneHost) {
                             TrainCommand("--steps=12")));
     EXPECT_EQ(ending.exit_code, 0) << ending.err;
     EXPECT_EQ(Weights(ending), WeightsOnOneHost(2 * each)) << ending.out << ending.err;
+  }
+}
+
+// Each host's two ranks shard the states among themselves, and hold what the other host's do.
+TEST_F(NetnsHostsTest, RanksThatShardWithinTheirHostTrainTheWeightsOfOneHost) {
+  for (int stage : {1, 2, 3}) {
+    const std::string flags =
+        absl::StrCat("--steps=12 --clip=1 --stage=", stage, " --shard-group=");
+    const Ending ending = RunOnHosts(
+        {"2"}, absl::StrCat(Meet(4), ProgramPath("tools/rz_run"),
+                            " -n 2 --nodes 2 --node-rank $NETNS_HOST --rendezvous host0:29400 -- ",
+                            TrainCommand(flags + "host")));
+    EXPECT_EQ(ending.exit_code, 0) << ending.err;
+    EXPECT_THAT(ending.out, HasSubstr("4 ranks in groups of 2"));
+    EXPECT_EQ(Weights(ending), WeightsOnOneHost(4, flags + "2")) << ending.out << ending.err;
   }
 }
 

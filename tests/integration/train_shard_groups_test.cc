@@ -1,10 +1,15 @@
 // rz_train in real processes whose ranks shard the states in groups.
+#include <csignal>
+#include <ctime>
+#include <memory>
 #include <string>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "gmock/gmock.h"
+#include "tests/integration/hand_started_ranks.h"
 #include "tests/integration/subprocess.h"
+#include "tools/launch/shared_memory_sweep.h"
 
 namespace rz {
 namespace {
@@ -14,23 +19,24 @@ using ::rz::testing::EndOf;
 using ::rz::testing::ProgramPath;
 using ::rz::testing::Subprocess;
 using ::testing::AllOf;
+using ::testing::ContainsRegex;
 using ::testing::HasSubstr;
 
 using Arguments = std::vector<std::string>;
 
+// 989 parameters: a multiple of neither 2, 3 nor 4.
+const Arguments kSmall = {"--dataset=synthetic", "--model=20-24-16-5", "--global-batch=50"};
+
+Arguments Concat(Arguments a, const Arguments& b) {
+  a.insert(a.end(), b.begin(), b.end());
+  return a;
+}
+
 Ending Train(int ranks, const Arguments& more) {
-  // 989 parameters: a multiple of neither 2, 3 nor 4.
-  Arguments arguments = {ProgramPath("tools/rz_run"),
-                         "-n",
-                         absl::StrCat(ranks),
-                         "--",
-                         ProgramPath("tools/rz_train"),
-                         "--dataset=synthetic",
-                         "--model=20-24-16-5",
-                         "--global-batch=50",
-                         "--steps=12"};
-  arguments.insert(arguments.end(), more.begin(), more.end());
-  Subprocess program(arguments, "", {});
+  Subprocess program(Concat(Concat({ProgramPath("tools/rz_run"), "-n", absl::StrCat(ranks), "--",
+                                    ProgramPath("tools/rz_train"), "--steps=12"},
+                                   kSmall),
+                            more));
   return EndOf(program);
 }
 
@@ -81,6 +87,49 @@ TEST(TrainShardGroupsOutputTest, ASizeThatDoesNotDivide_IsAnErrorWithBothNumbers
   const Ending ending = Train(3, {"--stage=2", "--shard-group=2"});
   EXPECT_NE(ending.exit_code, 0);
   EXPECT_THAT(ending.err, AllOf(HasSubstr("shard_group_size is 2"), HasSubstr("3 ranks")));
+}
+
+TEST(TrainShardGroupsOutputTest, AProgressThreadBesideGroups_IsAnErrorThatNamesBoth) {
+  const Ending ending =
+      Train(4, {"--stage=2", "--shard-group=2", "--transport=tcp", "--progress-thread=on"});
+  EXPECT_NE(ending.exit_code, 0);
+  EXPECT_THAT(ending.err, AllOf(HasSubstr("progress thread"), HasSubstr("shard_group_size"),
+                                HasSubstr("leave one of them out")));
+}
+
+using TrainShardGroupsEndTest = ::rz::testing::HandStartedRanks;
+
+// Of groups {0 1} and {2 3}, rank 2 works with 3 on the states and with 0 on the same shard; all
+// ranks vote with it.
+TEST_F(TrainShardGroupsEndTest, ARankKilledInMidTraining_EndsBothGroupsWhichNameIt) {
+  constexpr int kWorld = 4;
+  constexpr int kVictim = 2;
+  const std::time_t began = std::time(nullptr);
+  for (const Arguments& way :
+       {Arguments{"--stage=1", "--transport=auto"}, Arguments{"--stage=2", "--transport=tcp"},
+        Arguments{"--stage=3", "--transport=auto"}}) {
+    SCOPED_TRACE(way[0] + " " + way[1]);
+    std::vector<std::unique_ptr<Subprocess>> ranks;
+    ranks.reserve(kWorld);
+    for (int rank = 0; rank < kWorld; ++rank) {
+      ranks.push_back(StartRank(
+          rank, kWorld, Concat(Concat(kSmall, {"--steps=1000000000", "--shard-group=2"}), way)));
+    }
+    ASSERT_TRUE(ranks[0]->WaitForOutput("step 20 "));
+    ranks[kVictim]->Signal(SIGKILL);
+    for (int rank = 0; rank < kWorld; ++rank) {
+      const Ending ending = EndOf(*ranks[static_cast<size_t>(rank)]);
+      if (rank == kVictim) {
+        EXPECT_EQ(ending.exit_code, 128 + SIGKILL);
+        continue;
+      }
+      EXPECT_EQ(ending.exit_code, 1) << rank;
+      EXPECT_THAT(ending.err,
+                  AllOf(ContainsRegex(absl::StrCat("rz_train: rank ", rank, ": step [0-9]+: ")),
+                        HasSubstr("rank 2")));
+    }
+  }
+  EXPECT_EQ(SweepSharedMemory("/dev/shm", began), 0);
 }
 
 }  // namespace

@@ -21,6 +21,7 @@
 #include "gmock/gmock.h"
 #include "runtime/base/simd_level.h"
 #include "runtime/base/status_matchers.h"
+#include "tests/integration/hand_started_ranks.h"
 #include "tests/integration/subprocess.h"
 #include "tools/train/run_report.h"
 
@@ -39,7 +40,6 @@ using ::testing::Not;
 
 constexpr char kRun[] = "tools/rz_run";
 constexpr char kTrain[] = "tools/rz_train";
-constexpr char kRendezvous[] = "tools/rz_rendezvous";
 
 using Arguments = std::vector<std::string>;
 using Environment = Subprocess::Environment;
@@ -311,34 +311,7 @@ TEST(TrainOutputTest, FullDisk_EndsTheRun) {
                     HasSubstr("rz_train: ")));
 }
 
-// Ranks started by hand, as in several terminals.
-class HandStartedTest : public ::testing::Test {
- protected:
-  void SetUp() override {
-    rendezvous_ = std::make_unique<Subprocess>(
-        Arguments{ProgramPath(kRendezvous), "--listen", "127.0.0.1:0"});
-    ASSERT_TRUE(rendezvous_->WaitForOutput("\n"));
-    const std::string line = rendezvous_->Output().substr(0, rendezvous_->Output().find('\n'));
-    ASSERT_THAT(line, HasSubstr("listens on 127.0.0.1:"));
-    address_ = line.substr(line.rfind(' ') + 1);
-  }
-
-  void TearDown() override {
-    if (rendezvous_ == nullptr) return;
-    rendezvous_->Signal(SIGTERM);
-    EXPECT_EQ(EndOf(*rendezvous_).exit_code, 0);
-  }
-
-  std::unique_ptr<Subprocess> StartRank(int rank, int world, const Arguments& arguments) const {
-    return std::make_unique<Subprocess>(Concat({ProgramPath(kTrain)}, arguments), "",
-                                        Environment{{"RZ_RENDEZVOUS", address_},
-                                                    {"RZ_WORLD_SIZE", absl::StrCat(world)},
-                                                    {"RZ_RANK", absl::StrCat(rank)}});
-  }
-
-  std::unique_ptr<Subprocess> rendezvous_;
-  std::string address_;
-};
+using HandStartedTest = ::rz::testing::HandStartedRanks;
 
 TEST_F(HandStartedTest, RankKilled_TheOthersStopAndNameIt) {
   constexpr int kWorld = 4;
