@@ -33,7 +33,7 @@ using ::testing::Not;
 using Arguments = std::vector<std::string>;
 using Environment = Subprocess::Environment;
 
-// 5,896 parameters, in units that no number of ranks divides.
+// 6,495 parameters, in units that no number of ranks divides.
 const Arguments kSmall = {"--dataset=synthetic", "--model=gpt-2x3x15x13", "--global-batch=10",
                           "--steps=6",           "--sample=40",           "--temperature=1"};
 
@@ -128,6 +128,26 @@ TEST(TrainTextTest, Compare_RunsEveryStageAndShowsOneResult) {
   EXPECT_EQ(ending.exit_code, 0) << ending.err;
   EXPECT_THAT(ending.out, AllOf(ContainsRegex("stage 3: 3 steps in .* validation loss"),
                                 HasSubstr("zero-3"), Not(HasSubstr("text of the model"))));
+}
+
+// The head's weights are the embeddings of symbols, whose gradients come from both ends of the
+// model; in stage 3 they are in the first unit and used with the last. 16 * 15 fewer than 6,495.
+TEST(TrainTextTest, ATiedModel_HasTheSameWeightsInEveryStageAndLearns) {
+  const Arguments tied = {"--dataset=synthetic", "--model=gpt-2x3x15x13-tied", "--global-batch=10",
+                          "--steps=60"};
+  std::string expected;
+  for (const Arguments& way :
+       {Arguments{"--stage=ddp"}, Arguments{"--stage=1", "--overlap"}, Arguments{"--stage=2"},
+        Arguments{"--stage=3"}, Arguments{"--stage=3", "--transport=tcp", "--overlap"}}) {
+    const Ending ending = RunRanks(3, Concat(tied, way));
+    ASSERT_EQ(ending.exit_code, 0) << ending.err;
+    EXPECT_THAT(ending.out, HasSubstr("model gpt-2x3x15x13-tied, 6255 parameters"));
+    EXPECT_LT(NumberAfter(ending.out, "validation loss "), 2.77 - 0.1);
+    const std::string weights = From(ending.out, "weights crc32c ").substr(0, 23);
+    if (expected.empty()) expected = weights;
+    EXPECT_EQ(weights, expected) << way[0];
+  }
+  EXPECT_EQ(RunRanks(2, Concat(tied, {"--steps=3", "--compare", "--accumulate=2"})).exit_code, 0);
 }
 
 TEST(TrainTextTest, Output_HasCharactersLossAndEntropies) {

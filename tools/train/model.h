@@ -78,9 +78,12 @@ class Model {
   virtual absl::Span<const float> scores() const = 0;
 
   size_t unit_count() const { return parameters().back().unit + 1; }
+  // What is tied counts once.
   int64_t ParameterCount() const {
     int64_t count = 0;
-    for (const ModelParameter& parameter : parameters()) count += parameter.element_count;
+    for (const ModelParameter& parameter : parameters()) {
+      if (parameter.tied_to.empty()) count += parameter.element_count;
+    }
     return count;
   }
 };

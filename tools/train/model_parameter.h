@@ -13,7 +13,8 @@ struct ModelParameter {
   std::string name;            // "layer1.weight"
   std::vector<int64_t> shape;  // row-major
   int64_t element_count = 0;
-  size_t unit = 0;  // the optimizer's: parameters that a model uses together
+  size_t unit = 0;           // the optimizer's: parameters that a model uses together
+  std::string tied_to = {};  // an earlier one of that shape, which this is another name of; or none
 };
 
 }  // namespace rz

@@ -73,7 +73,7 @@ void TrainFlags::Declare(FlagSet* flags) {
       "model", &model_,
       absl::StrCat("widths of an MLP over images: input, hidden layers, classes (", kImageModel,
                    " without it); with a text a transformer, gpt-LAYERSxHEADSxWIDTHxCONTEXT (",
-                   kTextModel, ")"));
+                   kTextModel, "; with -tied behind it the head is the embedding)"));
   flags->Enum(
       "stage", &stage_, {"ddp", "0", "naive", "1", "2", "3"},
       "what is sharded: nothing (ddp, 0), the optimizer states (1; naive, which all-reduces "

@@ -72,7 +72,8 @@ absl::StatusOr<std::vector<ParamSpec>> Specs(const Model& model, const TrainConf
   for (const ModelParameter& parameter : model.parameters()) {
     specs.push_back({.name = parameter.name,
                      .shape = parameter.shape,
-                     .unit = static_cast<int>(parameter.unit)});
+                     .unit = static_cast<int>(parameter.unit),
+                     .tied_to = parameter.tied_to});
   }
   RZ_RETURN_IF_ERROR(AssignGroups(config.group_rules, &specs));
   return specs;

@@ -4,7 +4,7 @@
 //   embedding  x = token[symbol] + position[place in its window]
 //   block      y = x + attention(N1(x) Wa + ba) Wp + bp
 //              x' = y + gelu(N2(y) We + be) Wc + bc
-//   head       scores = N(x) W, loss = -log softmax(scores)[label]
+//   head       scores = N(x) W, loss = -log softmax(scores)[label]; W is token^T where it is tied
 //
 // (Radford et al.: Language models are unsupervised multitask learners, 2019.) Backward goes the
 // same way back; gradients of weights sum over rows in their order.
@@ -204,12 +204,17 @@ void Transformer::ForwardBlock(size_t layer) {
   AddLinear(rows_, 4 * width_, width_, Data(block.activated), w.contraction, OutputOf(layer));
 }
 
+StridedMatrix Transformer::HeadMatrix(const float* weight) const {
+  if (shape_.tied) return {weight, 1, width_};
+  return {weight, vocabulary_, 1};
+}
+
 void Transformer::ForwardHead() {
   const HeadTensors head = HeadOf(Parameters(unit_sizes_.size() - 1), width_);
   functions_.normalize(rows_, width_, Data(head_input_), head.gain, head.bias, Data(head_normal_),
                        Moments(head_moments_));
-  Gemm(rows_, vocabulary_, width_, {Data(head_normal_), width_, 1}, head.weight, Data(scores_),
-       false);
+  Gemm(rows_, vocabulary_, width_, {Data(head_normal_), width_, 1}, HeadMatrix(head.weight),
+       Data(scores_), vocabulary_, false);
 }
 
 // Leaves the softmax of the scores in score_gradient_.
@@ -256,9 +261,17 @@ void Transformer::BackwardHead() {
   const size_t unit = unit_sizes_.size() - 1;
   const HeadTensors head = HeadOf(Parameters(unit), width_);
   const HeadTensors d = HeadOf(Gradients(unit), width_);
-  WeightGradient(rows_, width_, vocabulary_, Data(head_normal_), Data(score_gradient_), d.weight);
-  InputGradient(rows_, width_, vocabulary_, Data(score_gradient_), head.weight,
-                Data(branch_gradient_));
+  const float* const normal = Data(head_normal_);
+  const float* const delta = Data(score_gradient_);
+  if (shape_.tied) {
+    WeightGradient(rows_, vocabulary_, width_, delta, normal, d.weight);
+  } else {
+    WeightGradient(rows_, width_, vocabulary_, normal, delta, d.weight);
+  }
+  const StridedMatrix weight = HeadMatrix(head.weight);
+  Gemm(rows_, width_, vocabulary_, {delta, vocabulary_, 1},
+       {weight.data, weight.column_stride, weight.row_stride}, Data(branch_gradient_), width_,
+       false);
   std::fill_n(Data(gradient_), rows_ * width_, 0.0f);
   functions_.normalize_backward(rows_, width_, Data(head_input_), head.gain, Moments(head_moments_),
                                 Data(branch_gradient_), Data(gradient_), d.gain, d.bias);

@@ -15,6 +15,7 @@
 #include "absl/types/span.h"
 #include "runtime/memory/memory.h"
 #include "tools/train/attention.h"
+#include "tools/train/gemm_kernel.h"
 #include "tools/train/model.h"
 #include "tools/train/row_functions.h"
 #include "tools/train/transformer_shape.h"
@@ -79,6 +80,9 @@ class Transformer : public Model {
   absl::Span<float> Gradients(size_t unit) const {
     return gradients_.as<float>().first(unit_sizes_[unit]);
   }
+
+  // The head's weights as [width, vocabulary].
+  StridedMatrix HeadMatrix(const float* weight) const;
 
   // What the unit after block `layer` has as its input.
   float* OutputOf(size_t layer) const;

@@ -8,6 +8,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
+#include "absl/strings/strip.h"
 #include "tools/train/limits.h"
 #include "tools/train/random_stream.h"
 
@@ -15,6 +16,8 @@ namespace rz {
 namespace {
 
 constexpr char kPrefix[] = "gpt-";
+constexpr char kTied[] = "-tied";
+constexpr char kTokenEmbedding[] = "embedding.token";
 constexpr float kEmbeddingDeviation = 0.02f;
 
 // Streams of the seed: one a parameter, away from those of the data.
@@ -23,7 +26,8 @@ constexpr uint64_t kFirstParameterStream = 1000;
 absl::Status Malformed(const std::string& text, const std::string& found) {
   return absl::InvalidArgumentError(
       absl::StrCat("model \"", text,
-                   "\": expected gpt-LAYERSxHEADSxWIDTHxCONTEXT, like gpt-4x4x128x64, with 1 to ",
+                   "\": expected gpt-LAYERSxHEADSxWIDTHxCONTEXT, like gpt-4x4x128x64, and -tied "
+                   "behind it where the head's weights are the embeddings, with 1 to ",
                    kMaxTransformerLayers, " layers, a width up to ", kMaxTransformerWidth,
                    " that is a multiple of the heads, and a context up to ", kMaxTransformerContext,
                    "; found ", found));
@@ -39,7 +43,7 @@ std::vector<ModelParameter> TransformerShape::Parameters() const {
     for (const int64_t length : shape) count *= length;
     parameters.push_back({name, std::move(shape), count, unit});
   };
-  add("embedding.token", {vocabulary, width});
+  add(kTokenEmbedding, {vocabulary, width});
   add("embedding.position", {context, width});
   for (int64_t layer = 1; layer <= layers; ++layer) {
     ++unit;
@@ -60,26 +64,32 @@ std::vector<ModelParameter> TransformerShape::Parameters() const {
   ++unit;
   add("head.norm.gain", {width});
   add("head.norm.bias", {width});
-  add("head.weight", {width, vocabulary});
+  if (tied) {
+    add("head.weight", {vocabulary, width});
+    parameters.back().tied_to = kTokenEmbedding;
+  } else {
+    add("head.weight", {width, vocabulary});
+  }
   return parameters;
 }
 
 int64_t TransformerShape::ParameterCount() const {
   const int64_t block = 12 * width * width + 13 * width;
-  return layers * block + (2 * vocabulary + context + 2) * width;
+  return layers * block + ((tied ? 1 : 2) * vocabulary + context + 2) * width;
 }
 
 std::string TransformerShape::ToString() const {
-  return absl::StrCat(kPrefix, layers, "x", heads, "x", width, "x", context);
+  return absl::StrCat(kPrefix, layers, "x", heads, "x", width, "x", context, tied ? kTied : "");
 }
 
 bool IsTransformerText(const std::string& text) { return absl::StartsWith(text, kPrefix); }
 
 absl::StatusOr<TransformerShape> ParseTransformerShape(const std::string& text) {
   if (!IsTransformerText(text)) return Malformed(text, "another beginning");
+  absl::string_view of_numbers = absl::string_view(text).substr(sizeof kPrefix - 1);
+  const bool tied = absl::ConsumeSuffix(&of_numbers, kTied);
   std::vector<int64_t> numbers;
-  for (absl::string_view part :
-       absl::StrSplit(absl::string_view(text).substr(sizeof kPrefix - 1), 'x')) {
+  for (absl::string_view part : absl::StrSplit(of_numbers, 'x')) {
     int64_t number = 0;
     if (!absl::SimpleAtoi(part, &number) || number < 1) {
       return Malformed(text, absl::StrCat("\"", part, "\""));
@@ -87,7 +97,7 @@ absl::StatusOr<TransformerShape> ParseTransformerShape(const std::string& text) 
     numbers.push_back(number);
   }
   if (numbers.size() != 4) return Malformed(text, absl::StrCat(numbers.size(), " numbers"));
-  TransformerShape shape = {numbers[0], numbers[1], numbers[2], numbers[3], 0};
+  TransformerShape shape = {numbers[0], numbers[1], numbers[2], numbers[3], 0, tied};
   if (shape.layers > kMaxTransformerLayers) {
     return Malformed(text, absl::StrCat(shape.layers, " layers"));
   }
@@ -109,7 +119,9 @@ absl::StatusOr<TransformerShape> ParseTransformerShape(const std::string& text) 
 
 void InitialParameter(const TransformerShape& shape, size_t index, uint64_t seed,
                       absl::Span<float> values) {
-  const ModelParameter parameter = shape.Parameters()[index];
+  const std::vector<ModelParameter> parameters = shape.Parameters();
+  if (!parameters[index].tied_to.empty()) index = 0;  // the embeddings of symbols
+  const ModelParameter& parameter = parameters[index];
   if (absl::EndsWith(parameter.name, ".bias") || absl::EndsWith(parameter.name, ".gain")) {
     std::fill(values.begin(), values.end(), absl::EndsWith(parameter.name, ".gain") ? 1.0f : 0.0f);
     return;

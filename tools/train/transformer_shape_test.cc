@@ -38,10 +38,28 @@ TEST(TransformerShapeTest, TextAndParameters) {
   EXPECT_EQ(shape.ParameterCount(), count);
 }
 
+TEST(TransformerShapeTest, ATiedHeadIsTheEmbeddingOfSymbolsAndCountsOnce) {
+  ASSERT_OK_AND_ASSIGN(TransformerShape shape, ParseTransformerShape("gpt-4x2x128x64-tied"));
+  EXPECT_EQ(shape.ToString(), "gpt-4x2x128x64-tied");
+  ASSERT_OK_AND_ASSIGN(TransformerShape apart, ParseTransformerShape("gpt-4x2x128x64"));
+  shape.vocabulary = apart.vocabulary = 73;
+  EXPECT_EQ(apart.ParameterCount() - shape.ParameterCount(), 73 * 128);
+  const std::vector<ModelParameter> parameters = shape.Parameters();
+  EXPECT_EQ(parameters.size(), apart.Parameters().size());
+  EXPECT_EQ(parameters.back().name, "head.weight");
+  EXPECT_EQ(parameters.back().tied_to, "embedding.token");
+  EXPECT_EQ(parameters.back().shape, parameters.front().shape);
+  std::vector<float> embedding(73 * 128), head(73 * 128);
+  InitialParameter(shape, 0, 1, absl::MakeSpan(embedding));
+  InitialParameter(shape, parameters.size() - 1, 1, absl::MakeSpan(head));
+  EXPECT_EQ(embedding, head);
+}
+
 TEST(TransformerShapeTest, WhatIsNoModel_SaysWhatIsExpected) {
-  for (const char* text : {"gpt-", "gpt-4", "gpt-4x2x128", "gpt-4x2x128x64x1", "gpt-4x2x128x0",
-                           "gpt-axbxcxd", "gpt-4x3x128x64", "gpt-257x1x1x1", "gpt-1x1x16385x1",
-                           "gpt-1x1x1x4097", "gpt-256x1x16384x1", "784-10", "gpt-4x-2x128x64"}) {
+  for (const char* text :
+       {"gpt-", "gpt-4", "gpt-4x2x128", "gpt-4x2x128x64x1", "gpt-4x2x128x0", "gpt-axbxcxd",
+        "gpt-4x3x128x64", "gpt-257x1x1x1", "gpt-1x1x16385x1", "gpt-1x1x1x4097", "gpt-256x1x16384x1",
+        "784-10", "gpt-4x-2x128x64", "gpt-4x2x128x64-untied", "gpt-tied"}) {
     EXPECT_THAT(ParseTransformerShape(text),
                 StatusIs(absl::StatusCode::kInvalidArgument,
                          AllOf(HasSubstr(absl::StrCat("model \"", text, "\"")),

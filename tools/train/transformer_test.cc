@@ -92,7 +92,8 @@ class InDouble {
     }
     for (int64_t layer = 0; layer < shape_.layers; ++layer) Block(&x);
     Matrix normal = Normal(x);
-    return Linear(normal, Next(), {});
+    const absl::Span<const double> head = Next();
+    return shape_.tied ? Linear(normal, Transposed(head, width), {}) : Linear(normal, head, {});
   }
 
   void Block(Matrix* x) {
@@ -128,6 +129,14 @@ class InDouble {
       }
     }
     return y;
+  }
+
+  static std::vector<double> Transposed(absl::Span<const double> matrix, size_t columns) {
+    std::vector<double> transposed;
+    for (size_t j = 0; j < columns; ++j) {
+      for (size_t i = j; i < matrix.size(); i += columns) transposed.push_back(matrix[i]);
+    }
+    return transposed;
   }
 
   static Matrix Linear(const Matrix& x, absl::Span<const double> weight,
@@ -189,6 +198,7 @@ TransformerShape RandomShape(uint64_t draw) {
   shape.width = shape.heads * static_cast<int64_t>(1 + random.Below(2, 4));
   shape.context = static_cast<int64_t>(1 + random.Below(3, 7));
   shape.vocabulary = static_cast<int64_t>(2 + random.Below(4, 7));
+  shape.tied = random.Below(5, 2) == 1;
   return shape;
 }
 
