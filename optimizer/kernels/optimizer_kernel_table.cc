@@ -33,6 +33,17 @@ constexpr size_t kSums = 16;
 constexpr size_t kDoubleLanes = kVectorBytes / sizeof(double);
 constexpr size_t kSumVectors = kSums / kDoubleLanes;
 
+// Where the square has no more digits than a double, one rounding is two.
+RZ_SIMD_INLINE void AddExactSquare(F64 x, F64& sum) {
+#if defined(__AVX512F__)
+  sum = (F64)_mm512_fmadd_pd((__m512d)x, (__m512d)x, (__m512d)sum);
+#elif defined(__AVX2__)
+  sum = (F64)_mm256_fmadd_pd((__m256d)x, (__m256d)x, (__m256d)sum);
+#else
+  sum += x * x;
+#endif
+}
+
 // Adds the squares of 16 elements, each to its own sum.
 template <typename C>
 RZ_SIMD_INLINE void AddSquares(const unsigned char* from, F64 (&sums)[kSumVectors]) {
@@ -44,9 +55,8 @@ RZ_SIMD_INLINE void AddSquares(const unsigned char* from, F64 (&sums)[kSumVector
   } else {
     for (size_t j = 0; j < kSumVectors; j += 2) {
       const F32 x = C::Load(from + j * kDoubleLanes * C::kBytes);
-      const F64 lower = LowerToDouble(x), upper = UpperToDouble(x);
-      sums[j] += lower * lower;
-      sums[j + 1] += upper * upper;
+      AddExactSquare(LowerToDouble(x), sums[j]);
+      AddExactSquare(UpperToDouble(x), sums[j + 1]);
     }
   }
 }
