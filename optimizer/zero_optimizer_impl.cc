@@ -21,7 +21,7 @@ ReduceOp ReductionOf(const ZeroConfig& config, int groups) {
 
 }  // namespace
 
-ZeroOptimizer::Impl::Impl(ShardGroups ranks, ZeroConfig config, FlatLayout layout,
+ZeroOptimizer::Impl::Impl(ShardGroups ranks, const ZeroConfig& config, FlatLayout layout,
                           Partition partition, ModelState state, OptimizerKernel kernel)
     : ranks_(std::move(ranks)),
       communicator_(ranks_.all()),

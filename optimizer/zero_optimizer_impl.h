@@ -43,7 +43,7 @@ namespace rz {
 // Calls of the same name as ZeroOptimizer's have its contract.
 class ZeroOptimizer::Impl {
  public:
-  Impl(ShardGroups ranks, ZeroConfig config, FlatLayout layout, Partition partition,
+  Impl(ShardGroups ranks, const ZeroConfig& config, FlatLayout layout, Partition partition,
        ModelState state, OptimizerKernel kernel);
 
   // Allocates what a step needs, and starts the progress thread where there is to be one.
