@@ -1,17 +1,15 @@
 #include "runtime/job.h"
 
-#include <cstdlib>
+#include <atomic>
 #include <utility>
 
-#include "absl/strings/escaping.h"
 #include "absl/strings/match.h"
-#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
-#include "runtime/base/duration_text.h"
 #include "runtime/base/log.h"
 #include "runtime/base/status_macros.h"
+#include "runtime/launch/rank_0_server.h"
+#include "runtime/launch/socket_place.h"
 #include "runtime/rendezvous/client.h"
-#include "runtime/rendezvous/limits.h"
 
 namespace rz {
 namespace {
@@ -31,83 +29,26 @@ bool IsFinding(const absl::Status& status) {
   }
 }
 
-using GetVariable = std::function<const char*(const char*)>;
+// Jobs that this process has joined where its launcher's ranks meet. All ranks join them in the
+// same order, so the n-th has the same name on all; one that is early waits for the others there,
+// and not in the job before.
+std::atomic<int> joined_meetings{0};
 
-std::optional<std::string> Text(const GetVariable& get, const char* name) {
-  const char* const value = get(name);
-  if (value == nullptr || *value == '\0') return std::nullopt;
-  return std::string(value);
+std::string NameOf(const JobEnvironment& environment) {
+  const int before = environment.meeting.has_value() ? joined_meetings.load() : 0;
+  return before == 0 ? environment.job : absl::StrCat(environment.job, ".", before + 1);
 }
 
-absl::StatusOr<std::optional<int>> Number(const GetVariable& get, const char* name, int min,
-                                          int max) {
-  const std::optional<std::string> text = Text(get, name);
-  if (!text.has_value()) return std::optional<int>();
-  int64_t value = 0;
-  if (!absl::SimpleAtoi(*text, &value) || value < min || value > max) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("environment: ", name, "=", absl::CHexEscape(*text),
-                     " is not a whole number within ", min, " to ", max));
-  }
-  return std::optional<int>(static_cast<int>(value));
-}
-
-absl::StatusOr<absl::Duration> Timeout(const GetVariable& get, const char* name,
-                                       absl::Duration by_default) {
-  const std::optional<std::string> text = Text(get, name);
-  if (!text.has_value()) return by_default;
-  const std::optional<absl::Duration> value = ParseDuration(*text);
-  if (!value || *value < JobEnvironment::kShortestTimeout ||
-      *value > JobEnvironment::kLongestTimeout) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("environment: ", name, "=", absl::CHexEscape(*text),
-                     " is not a time such as 90s or 5m within ",
-                     absl::FormatDuration(JobEnvironment::kShortestTimeout), " to ",
-                     absl::FormatDuration(JobEnvironment::kLongestTimeout)));
-  }
-  return *value;
-}
-
-absl::StatusOr<uint64_t> LaunchNumber(const GetVariable& get) {
-  const std::optional<std::string> text = Text(get, "RZ_LAUNCH");
-  uint64_t value = 0;
-  if (text.has_value() && !absl::SimpleAtoi(*text, &value)) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("environment: RZ_LAUNCH=", absl::CHexEscape(*text), " is not a whole number"));
-  }
-  return value;
-}
-
-absl::Status CheckTogether(const JobEnvironment& environment, bool has_world_size) {
-  if (!environment.rendezvous.empty() && !has_world_size) {
-    return absl::InvalidArgumentError(
-        "environment: RZ_RENDEZVOUS is set but RZ_WORLD_SIZE is not: say how many ranks there are");
-  }
-  if (environment.rendezvous.empty() && environment.world_size > 1) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "environment: RZ_WORLD_SIZE=", environment.world_size,
-        " but RZ_RENDEZVOUS is not set: say where the ranks meet (HOST:PORT of rz_rendezvous), or "
-        "start them with rz_run"));
-  }
-  if (environment.rank.has_value() && environment.rank->value() >= environment.world_size) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("environment: RZ_RANK=", environment.rank->value(),
-                     " is outside the world of RZ_WORLD_SIZE=", environment.world_size));
-  }
-  return absl::OkStatus();
-}
-
-RendezvousClientOptions ClientOptions(const JobEnvironment& environment, const JobOptions& options,
-                                      std::string address) {
+RendezvousClientOptions ClientOptions(const JobEnvironment& environment,
+                                      const JobOptions& options) {
   RendezvousClientOptions client;
   client.address = environment.rendezvous;
+  client.rank_0_serves = environment.meeting.has_value();
   client.token_file = environment.token_file;
   client.connect_timeout = environment.connect_timeout;
-  client.job = environment.job;
   client.world_size = environment.world_size;
   if (environment.rank.has_value()) client.wanted_rank = environment.rank->value();
   if (environment.local_rank.has_value()) client.local_index = *environment.local_rank;
-  client.worker_address = std::move(address);
   client.config_hash = options.config_hash;
   client.join_timeout = environment.join_timeout;
   client.launch = LaunchId(environment.launch);
@@ -115,32 +56,6 @@ RendezvousClientOptions ClientOptions(const JobEnvironment& environment, const J
 }
 
 }  // namespace
-
-absl::StatusOr<JobEnvironment> JobEnvironment::Parse(const GetVariable& get) {
-  JobEnvironment environment;
-  environment.rendezvous = Text(get, "RZ_RENDEZVOUS").value_or("");
-  environment.job = Text(get, "RZ_JOB").value_or(environment.job);
-  environment.token_file = Text(get, "RZ_TOKEN_FILE").value_or("");
-  RZ_ASSIGN_OR_RETURN(const std::optional<int> world_size,
-                      Number(get, "RZ_WORLD_SIZE", 1, limits::kMaxWorldSize));
-  environment.world_size = world_size.value_or(1);
-  RZ_ASSIGN_OR_RETURN(const std::optional<int> rank,
-                      Number(get, "RZ_RANK", 0, limits::kMaxWorldSize - 1));
-  if (rank.has_value()) environment.rank = Rank(*rank);
-  RZ_ASSIGN_OR_RETURN(environment.local_rank,
-                      Number(get, "RZ_LOCAL_RANK", 0, static_cast<int>(limits::kMaxLocalIndex)));
-  RZ_ASSIGN_OR_RETURN(environment.launch, LaunchNumber(get));
-  RZ_ASSIGN_OR_RETURN(environment.connect_timeout,
-                      Timeout(get, "RZ_CONNECT_TIMEOUT", environment.connect_timeout));
-  RZ_ASSIGN_OR_RETURN(environment.join_timeout,
-                      Timeout(get, "RZ_JOIN_TIMEOUT", environment.join_timeout));
-  RZ_RETURN_IF_ERROR(CheckTogether(environment, world_size.has_value()));
-  return environment;
-}
-
-absl::StatusOr<JobEnvironment> JobEnvironment::FromProcess() {
-  return Parse([](const char* name) -> const char* { return std::getenv(name); });
-}
 
 Job::Job(std::unique_ptr<Transport> transport, const JobOptions& options)
     : options_(options), transport_(std::move(transport)) {}
@@ -150,13 +65,12 @@ absl::StatusOr<std::unique_ptr<Job>> Job::Join(const JobEnvironment& environment
                                                const JobOptions& options) {
   std::unique_ptr<Job> job(new Job(std::move(transport), options));
   Transport& links = *job->transport_;
-  if (environment.rendezvous.empty()) {
+  if (!environment.InJob()) {
     const std::string address = links.LocalAddress();
     RZ_RETURN_IF_ERROR(links.Connect(Rank(0), {address}, job->epoch_));
     return job;
   }
-  RZ_ASSIGN_OR_RETURN(job->client_, RendezvousClient::Join(
-                                        ClientOptions(environment, options, links.LocalAddress())));
+  RZ_RETURN_IF_ERROR(job->MeetOthers(environment));
   job->epoch_ = job->client_->epoch();
   SetLogRank(job->client_->rank().value());
   if (absl::Status status =
@@ -169,7 +83,40 @@ absl::StatusOr<std::unique_ptr<Job>> Job::Join(const JobEnvironment& environment
   return job;
 }
 
-Job::~Job() = default;
+absl::Status Job::MeetOthers(const JobEnvironment& environment) {
+  RendezvousClientOptions client = ClientOptions(environment, options_);
+  client.job = name_ = NameOf(environment);
+  client.worker_address = transport_->LocalAddress();
+  if (environment.meeting.has_value()) {
+    const Meeting& meeting = *environment.meeting;
+    client.address = meeting.address;
+    if (client.address.empty()) {
+      RZ_ASSIGN_OR_RETURN(client.address,
+                          SocketAddress(meeting, absl::StrCat(environment.rank->value())));
+    }
+    if (environment.rank == Rank(0)) {
+      if (meeting.address.empty()) RemoveEndedSockets(client.address);
+      RZ_ASSIGN_OR_RETURN(
+          server_,
+          Rank0Server::Start({.listen = meeting.listen.empty() ? client.address : meeting.listen,
+                              .token_file = environment.token_file,
+                              .insecure = meeting.insecure}));
+    }
+  }
+  RZ_ASSIGN_OR_RETURN(client_, RendezvousClient::Join(client));
+  if (environment.meeting.has_value()) ++joined_meetings;
+  return absl::OkStatus();
+}
+
+Job::~Job() {
+  const bool joined = client_ != nullptr;
+  client_.reset();
+  // What the others still wait for of this rank is on its way only once this has ended.
+  transport_.reset();
+  if (server_ == nullptr || !joined) return;
+  Log(LogLevel::kInfo, "rank 0 serves the rendezvous until all ranks are done");
+  server_->ServeUntilEnded(name_, epoch_);
+}
 
 absl::Status Job::Barrier(const std::string& id, absl::Duration timeout) {
   if (client_ == nullptr) return absl::OkStatus();

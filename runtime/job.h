@@ -20,40 +20,13 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "runtime/base/types.h"
+#include "runtime/job_environment.h"
 #include "runtime/transport/transport.h"
 
 namespace rz {
 
+class Rank0Server;
 class RendezvousClient;
-
-// What the environment says about this process. Hand-started workers set only RZ_RENDEZVOUS and
-// RZ_WORLD_SIZE; rz_run sets all.
-struct JobEnvironment {
-  static constexpr absl::Duration kShortestTimeout = absl::Milliseconds(1);
-  static constexpr absl::Duration kLongestTimeout = absl::Hours(1);
-
-  std::string rendezvous;         // RZ_RENDEZVOUS, HOST:PORT; empty: alone, a world of one
-  std::string job = "default";    // RZ_JOB
-  int world_size = 1;             // RZ_WORLD_SIZE
-  std::optional<Rank> rank;       // RZ_RANK; otherwise the rendezvous gives one
-  std::optional<int> local_rank;  // RZ_LOCAL_RANK
-  std::string token_file;         // RZ_TOKEN_FILE
-  uint64_t launch = 0;            // RZ_LAUNCH: which start of a launcher this process is of
-
-  // How long an unreachable rendezvous is tried (RZ_CONNECT_TIMEOUT), and how long the others are
-  // waited for (RZ_JOIN_TIMEOUT). As "90", "90s" or "1.5m"; from 1 ms to 1 h.
-  absl::Duration connect_timeout = absl::Seconds(60);
-  absl::Duration join_timeout = absl::Seconds(300);
-
-  // `get` is as getenv: null where a variable is not set. An empty variable counts as not set.
-  //   InvalidArgument  a number or time that is none or out of range, a rank outside the world, a
-  //                    world without a rendezvous or the reverse; the message names variable and
-  //                    value
-  static absl::StatusOr<JobEnvironment> Parse(const std::function<const char*(const char*)>& get);
-
-  // Parse(getenv).
-  static absl::StatusOr<JobEnvironment> FromProcess();
-};
 
 struct JobOptions {
   // Of everything in which the ranks must agree (0: nothing); a rank with another one is refused.
@@ -80,12 +53,15 @@ class Job {
   //   FailedPrecondition  world size, protocol version or config hash differ from the others'
   //   InvalidArgument     a rank outside the world, or what transport->Connect refuses
   //   Unauthenticated, PermissionDenied   token missing or wrong
+  //   otherwise           where this is rank 0 of a launcher's job and serves the rendezvous: as
+  //                       SocketAddress and RendezvousServer::Start
   static absl::StatusOr<std::unique_ptr<Job>> Join(const JobEnvironment& environment,
                                                    std::unique_ptr<Transport> transport,
                                                    const JobOptions& options);
 
   // Leaves, unless it has left or failed: a rank that ends because of an error calls Verdict or
-  // ReportFailure first, or the others believe that it is done.
+  // ReportFailure first, or the others believe that it is done. Where this is rank 0 and serves the
+  // rendezvous, waits until all ranks have left or the job has failed.
   ~Job();
 
   Job(const Job&) = delete;
@@ -124,8 +100,13 @@ class Job {
  private:
   Job(std::unique_ptr<Transport> transport, const JobOptions& options);
 
+  // Serves where this is rank 0 and `meeting` says so; then joins.
+  absl::Status MeetOthers(const JobEnvironment& environment);
+
   const JobOptions options_;
   Epoch epoch_ = Epoch(1);
+  std::string name_;                     // of the job, at the rendezvous
+  std::unique_ptr<Rank0Server> server_;  // null where another serves
   std::unique_ptr<Transport> transport_;
   // After the transport: its thread calls transport_->Abort and ends first.
   std::unique_ptr<RendezvousClient> client_;  // null in a world of one

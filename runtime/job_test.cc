@@ -1,9 +1,12 @@
 #include "runtime/job.h"
 
-#include <map>
+#include <stdlib.h>
+
+#include <filesystem>
 #include <thread>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "gmock/gmock.h"
 #include "runtime/base/status_matchers.h"
 #include "runtime/base/sync.h"
@@ -19,82 +22,6 @@ using ::testing::HasSubstr;
 using Code = absl::StatusCode;
 
 constexpr absl::Duration kGenerous = absl::Seconds(120);
-
-absl::StatusOr<JobEnvironment> Parse(const std::map<std::string, std::string>& variables) {
-  return JobEnvironment::Parse([&](const char* name) -> const char* {
-    const auto entry = variables.find(name);
-    return entry == variables.end() ? nullptr : entry->second.c_str();
-  });
-}
-
-TEST(JobEnvironmentTest, NothingSetIsAWorldOfOne) {
-  ASSERT_OK_AND_ASSIGN(const JobEnvironment environment, Parse({}));
-  EXPECT_EQ(environment.world_size, 1);
-  EXPECT_EQ(environment.rendezvous, "");
-  EXPECT_FALSE(environment.rank.has_value());
-  EXPECT_OK(Parse({{"RZ_WORLD_SIZE", "1"}}));
-  EXPECT_OK(Parse({{"RZ_WORLD_SIZE", ""}, {"RZ_RENDEZVOUS", ""}}));
-}
-
-TEST(JobEnvironmentTest, HandStartedWorkersNeedTwoVariables) {
-  ASSERT_OK_AND_ASSIGN(const JobEnvironment environment,
-                       Parse({{"RZ_RENDEZVOUS", "h:1"}, {"RZ_WORLD_SIZE", "4"}}));
-  EXPECT_EQ(environment.rendezvous, "h:1");
-  EXPECT_EQ(environment.world_size, 4);
-  EXPECT_EQ(environment.job, "default");
-}
-
-TEST(JobEnvironmentTest, EverythingIsRead) {
-  ASSERT_OK_AND_ASSIGN(const JobEnvironment environment,
-                       Parse({{"RZ_RENDEZVOUS", "h:1"},
-                              {"RZ_JOB", "j"},
-                              {"RZ_WORLD_SIZE", "16384"},
-                              {"RZ_RANK", "16383"},
-                              {"RZ_LOCAL_RANK", "3"},
-                              {"RZ_TOKEN_FILE", "/t"},
-                              {"RZ_LAUNCH", "18446744073709551615"},
-                              {"RZ_JOIN_TIMEOUT", "1.5m"},
-                              {"RZ_CONNECT_TIMEOUT", "7"}}));
-  EXPECT_EQ(environment.job, "j");
-  EXPECT_EQ(environment.rank, Rank(16383));
-  EXPECT_EQ(environment.local_rank, 3);
-  EXPECT_EQ(environment.token_file, "/t");
-  EXPECT_EQ(environment.launch, ~uint64_t{0});
-  EXPECT_EQ(environment.join_timeout, absl::Seconds(90));
-  EXPECT_EQ(environment.connect_timeout, absl::Seconds(7));
-}
-
-TEST(JobEnvironmentTest, MalformedNumbersAreNamed) {
-  for (const char* wrong : {"0", "-1", "16385", "four", "4x", "1e3", "99999999999999999999"}) {
-    EXPECT_THAT(
-        Parse({{"RZ_RENDEZVOUS", "h:1"}, {"RZ_WORLD_SIZE", wrong}}),
-        StatusIs(Code::kInvalidArgument, AllOf(HasSubstr("RZ_WORLD_SIZE="), HasSubstr(wrong))));
-  }
-  for (const char* wrong : {"-1", "4", "x"}) {
-    EXPECT_THAT(Parse({{"RZ_RENDEZVOUS", "h:1"}, {"RZ_WORLD_SIZE", "4"}, {"RZ_RANK", wrong}}),
-                StatusIs(Code::kInvalidArgument, HasSubstr("RZ_RANK=")));
-  }
-  EXPECT_THAT(Parse({{"RZ_LOCAL_RANK", "-1"}}),
-              StatusIs(Code::kInvalidArgument, HasSubstr("RZ_LOCAL_RANK")));
-  EXPECT_THAT(Parse({{"RZ_LAUNCH", "-1"}}),
-              StatusIs(Code::kInvalidArgument, HasSubstr("RZ_LAUNCH=-1")));
-  for (const char* name : {"RZ_JOIN_TIMEOUT", "RZ_CONNECT_TIMEOUT"}) {
-    EXPECT_OK(Parse({{name, "1ms"}}));
-    EXPECT_OK(Parse({{name, "1h"}}));
-    for (const char* wrong : {"0", "-1", "0.9ms", "3601", "soon", "inf"}) {
-      EXPECT_THAT(Parse({{name, wrong}}),
-                  StatusIs(Code::kInvalidArgument,
-                           AllOf(HasSubstr(name), HasSubstr(wrong), HasSubstr("1ms to 1h"))));
-    }
-  }
-}
-
-TEST(JobEnvironmentTest, OneVariableWithoutTheOtherIsExplained) {
-  EXPECT_THAT(Parse({{"RZ_RENDEZVOUS", "h:1"}}),
-              StatusIs(Code::kInvalidArgument, HasSubstr("RZ_WORLD_SIZE is not")));
-  EXPECT_THAT(Parse({{"RZ_WORLD_SIZE", "2"}}),
-              StatusIs(Code::kInvalidArgument, HasSubstr("RZ_RENDEZVOUS is not")));
-}
 
 // What a transport was told.
 struct Record {
@@ -148,7 +75,11 @@ class JobTest : public ::testing::Test {
 
   JobOr Join(int world, int rank, Record* record) {
     JobEnvironment environment;
-    environment.rendezvous = server_->address();
+    if (meeting_.has_value()) {
+      environment.meeting = meeting_;
+    } else {
+      environment.rendezvous = server_->address();
+    }
     environment.world_size = world;
     environment.rank = Rank(rank);
     return Job::Join(environment,
@@ -162,6 +93,21 @@ class JobTest : public ::testing::Test {
     other.join();
   }
 
+  // As a launcher's ranks: rank 0 serves.
+  void MeetInASocketFile() {
+    ASSERT_NE(mkdtemp(folder_), nullptr);
+    meeting_.emplace();
+    meeting_->address = absl::StrCat("unix:", folder_, "/socket");
+  }
+
+  void TearDown() override {
+    one_ = absl::UnknownError("");  // the first: rank 0 waits for it
+    zero_ = absl::UnknownError("");
+    if (meeting_.has_value()) std::filesystem::remove_all(folder_);
+  }
+
+  char folder_[32] = "/tmp/job_testXXXXXX";
+  std::optional<Meeting> meeting_;
   JobOptions options_;
   std::unique_ptr<RendezvousServer> server_;
   Record records_[2];
@@ -250,6 +196,54 @@ TEST_F(JobTest, DestructionLeaves) {
   ASSERT_OK(zero_);
   EXPECT_EQ((*zero_)->epoch(), Epoch(2));
   EXPECT_FALSE(records_[1].aborted.HasHappened());
+}
+
+TEST_F(JobTest, RankZeroServesUntilAllAreDone) {
+  MeetInASocketFile();
+  JoinBoth();
+  ASSERT_OK(zero_);
+  ASSERT_OK(one_);
+  EXPECT_OK((*zero_)->Leave());
+  Notification gone;
+  std::thread zero([&] {
+    zero_->reset();
+    gone.Notify();
+  });
+  EXPECT_FALSE(gone.WaitFor(absl::Milliseconds(300)));
+  EXPECT_OK((*one_)->Leave());
+  zero.join();
+  EXPECT_TRUE(std::filesystem::is_empty(folder_));
+}
+
+TEST_F(JobTest, RankZeroThatServesDoesNotWaitForAFailedJob) {
+  MeetInASocketFile();
+  JoinBoth();
+  ASSERT_OK(zero_);
+  ASSERT_OK(one_);
+  (*zero_)->ReportFailure(absl::DataLossError("disk full"));
+  zero_->reset();
+  ASSERT_TRUE(records_[1].aborted.WaitFor(kGenerous));
+  EXPECT_THAT(records_[1].cause,
+              StatusIs(Code::kUnavailable, "rank 0 failed: DATA_LOSS: disk full"));
+  EXPECT_OK((*one_)->Leave());
+}
+
+TEST_F(JobTest, OneJobAfterTheOtherAndTwoAtOnceMeetInTheSamePlace) {
+  MeetInASocketFile();
+  for (int round = 0; round < 2; ++round) {
+    JoinBoth();
+    ASSERT_OK(zero_);
+    ASSERT_OK(one_);
+    JobOr first_zero = std::move(zero_);
+    JobOr first_one = std::move(one_);
+    JoinBoth();
+    ASSERT_OK(zero_);
+    ASSERT_OK(one_);
+    one_->reset();
+    zero_->reset();
+    EXPECT_OK((*first_one)->Leave());
+    first_zero->reset();
+  }
 }
 
 TEST_F(JobTest, ATransportThatCannotConnectFailsTheJobForAll) {

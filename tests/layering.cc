@@ -36,6 +36,7 @@ constexpr Room kRooms[] = {
     {"optimizer/kernels/", 2, "optimizer kernels"},
     {"runtime/BUILD", 3, ""},
     {"runtime/job", 3, ""},
+    {"runtime/launch/", 3, ""},
     {"runtime/c_api", 3, ""},
     {"collectives/", 3, ""},
     {"optimizer/", 4, ""},

@@ -3,8 +3,10 @@
 namespace rz {
 
 void DescribeRankEnvironment(FlagSet* flags) {
-  flags->Environment("RZ_RENDEZVOUS", "HOST:PORT where the ranks meet; without it a world of one");
-  flags->Environment("RZ_WORLD_SIZE", "how many ranks the job has");
+  flags->Environment("RZ_RENDEZVOUS", "HOST:PORT where the ranks meet");
+  flags->Environment("RZ_WORLD_SIZE",
+                     "how many ranks the job has; without it mpirun, srun and torchrun say so, and "
+                     "otherwise it is a world of one");
   flags->Environment("RZ_RANK", "which of them this is; without it the rendezvous says so");
   flags->Environment("RZ_JOB", "which job of that rendezvous; without it: default");
   flags->Environment("RZ_TOKEN_FILE", "a file with the rendezvous's token, mode 0600");

@@ -100,7 +100,7 @@ int Main(int argc, char** argv) {
       if (const absl::Status status = CheckCreatable(path); !status.ok()) return Fail(status);
     }
   }
-  const bool in_job = !environment->rendezvous.empty();
+  const bool in_job = environment->InJob();
   if (!config->against.empty()) {
     if (in_job) flags.UsageError("--against starts its own ranks: not within a job");
     const absl::Status compared = CompareWithPeers(*config, Self(argv));

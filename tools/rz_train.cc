@@ -130,13 +130,14 @@ int Main(int argc, char** argv) {
   flags.Duration("connect-timeout", &connect_timeout, timeouts,
                  "how long the rendezvous is tried; beats RZ_CONNECT_TIMEOUT");
   flags.Description(
-      "Every rank of a job has the same flags: under rz_run, or started by hand with\n"
-      "RZ_RENDEZVOUS and RZ_WORLD_SIZE. Rank 0 prints a line a step, and at the end where time\n"
-      "went and what memory is held for, by formula and as measured.");
+      "Every rank of a job has the same flags: under rz_run, mpirun, srun or torchrun, or started\n"
+      "by hand with RZ_RENDEZVOUS and RZ_WORLD_SIZE. Rank 0 prints a line a step, and at the end\n"
+      "where time went and what memory is held for, by formula and as measured.");
   DescribeRankEnvironment(&flags);
   flags.Example("rz_train --dataset synthetic --steps 20");
   flags.Example("rz_run -n 4 -- rz_train --stage ddp --steps 20 --report ddp.json");
   flags.Example("rz_run -n 4 -- rz_train --stage 1 --epochs 3 --reference ddp.json");
+  flags.Example("mpirun -n 4 rz_train --stage 1 --steps 20   (or srun, torchrun --no_python)");
   flags.Example("rz_run -n 4 -- rz_train --compare --steps 50 --transport tcp");
   flags.Example("rz_run -n 4 -- rz_train --stage 3 --accumulate 4 --accumulation shard");
   flags.Example("rz_run -n 2 -- rz_train --dataset bible-kjv --steps 500 --sample 1000");

@@ -280,8 +280,6 @@ class Communicator(Collectives):
             dependent.close()
         if self._handle:
             self._check_unused()
-            if self._job is not None and self.error() is not None:
-                self._job.has_failed()
             with contextlib.suppress(errors.InvalidHandleError):  # ended when an interrupt came
                 _library.call("rz_comm_destroy", self._handle)
             self._handle = ctypes.c_void_p()

@@ -1,18 +1,12 @@
 """Jobs that this process is a rank of, and rendezvous servers."""
 
 import ctypes
-import os
-import time
-from typing import Any, Optional, Tuple
+from typing import Any, Optional
 
 from . import _library, errors
 from .request import call_in_background
 
 ANY_RANK = -1
-
-# Seconds that a rank serves on after it is done, so that others can say that they are. A rank that
-# is later finds nobody, after some seconds, and ends as well.
-_GOODBYES = 0.5
 
 
 class Server:
@@ -52,35 +46,13 @@ class Server:
         self.stop()
 
 
-def _torchrun_rendezvous() -> Optional[Tuple[str, int, int]]:
-    # torchrun's own store holds MASTER_PORT, so rank 0 serves the next one; a rank that is alone has
-    # nobody to meet.
-    names = ("RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
-    if os.environ.get("RZ_RENDEZVOUS") or any(name not in os.environ for name in names):
-        return None
-    host = os.environ["MASTER_ADDR"]
-    try:
-        rank, world, port = (int(os.environ[name]) for name in ("RANK", "WORLD_SIZE",
-                                                                "MASTER_PORT"))
-    except ValueError:
-        found = ", ".join(f"{name}={os.environ[name]!r}" for name in names)
-        raise errors.InvalidArgumentError(
-            f"torchrun's environment has a value that is no number: {found}") from None
-    if (rank, world) == (0, 1):
-        return None
-    if host not in ("localhost", "127.0.0.1", "::1"):
-        raise errors.InvalidArgumentError(
-            f"MASTER_ADDR is {host}: ranks on several hosts meet at a rendezvous that is started by "
-            f"hand (rz_rendezvous --listen HOST:PORT --token-file F); name it in RZ_RENDEZVOUS")
-    return f"127.0.0.1:{port + 1}", rank, world
-
-
 class Job:
     """A job that this process is a rank of; ringzero.init makes one and its communicator.
 
     What is not given comes from the environment: RZ_RENDEZVOUS, RZ_JOB, RZ_WORLD_SIZE, RZ_RANK,
-    RZ_TOKEN_FILE, RZ_CONNECT_TIMEOUT, RZ_JOIN_TIMEOUT, as rz_run sets them; or torchrun's. With
-    nothing of that it is a world of one. Waits until all ranks have come.
+    RZ_TOKEN_FILE, RZ_CONNECT_TIMEOUT, RZ_JOIN_TIMEOUT, as rz_run sets them; or that of mpirun, srun
+    or torchrun, whose rank 0 serves the rendezvous itself. With nothing of that it is a world of
+    one. Waits until all ranks have come.
 
     Args:
       rendezvous: HOST:PORT of the server.
@@ -102,18 +74,10 @@ class Job:
                  token_file: Optional[str] = None, connect_timeout: float = 0,
                  join_timeout: float = 0, transport: Optional[str] = None) -> None:
         self._handle = ctypes.c_void_p()
-        self._server: Optional[Server] = None
-        torchrun = _torchrun_rendezvous() if rendezvous is None else None
-        if torchrun is not None:
-            rendezvous, rank, world_size = torchrun
-            if rank == 0:
-                self._server = Server(rendezvous)
         options = _library.JobOptions(
             ctypes.sizeof(_library.JobOptions), _library.text(rendezvous), _library.text(job),
             world_size or 0, ANY_RANK if rank is None else rank, _library.text(token_file),
             connect_timeout, join_timeout, _library.text(transport), 0)
-        self._served_by_a_rank = torchrun is not None
-        self._failed = False
         call_in_background("rz_init", ctypes.byref(options), ctypes.byref(self._handle))
 
     @property
@@ -131,35 +95,21 @@ class Job:
 
     def fail(self, cause: str) -> None:
         """Tells all ranks that this one has failed: their calls raise UnavailableError with why."""
-        self.has_failed()
         _library.call("rz_job_fail", self._handle, _library.text(cause))
 
-    def has_failed(self) -> None:
-        """Lets close() wait for nobody."""
-        self._failed = True
-
     def close(self) -> None:
-        """Says that this rank is done; communicators are closed before. Again: nothing happens."""
+        """Says that this rank is done; communicators are closed before. Again: nothing happens.
+
+        Rank 0 that serves the rendezvous waits until all others are done as well.
+        """
         if not self._handle:
             return
-        if self._served_by_a_rank and not self._failed:
-            # The rank that serves stays until all are done; who finds it gone has nothing to say.
-            try:
-                self.barrier("ringzero for Python: done", 10)
-            except errors.Error:
-                pass
         handle, self._handle = self._handle, ctypes.c_void_p()
         try:
             _library.call("rz_finalize", handle)
-        except errors.UnavailableError:
-            if not self._served_by_a_rank:
-                raise
         except errors.FailedPreconditionError:
             self._handle = handle
             raise
-        if self._server is not None:
-            time.sleep(_GOODBYES)
-            self._server.stop()
 
     def __enter__(self) -> "Job":
         return self

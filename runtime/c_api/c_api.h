@@ -140,8 +140,10 @@ typedef struct rz_job rz_job_t;
 typedef struct rz_job_options {
   size_t size; /* sizeof(rz_job_options_t) */
 
-  /* What is not given here comes from the environment variable beside it. */
-  const char* rendezvous; /* HOST:PORT (RZ_RENDEZVOUS); in neither: a world of one */
+  /* What is not given here comes from the environment variable beside it. Who this is and where the
+   * others are comes from that of mpirun, srun or torchrun where neither says it, and where nobody
+   * does this is a world of one (docs/launching.md). */
+  const char* rendezvous; /* HOST:PORT (RZ_RENDEZVOUS) */
   const char* job;        /* RZ_JOB, default "default": which job of that server */
   int32_t world_size;     /* RZ_WORLD_SIZE; 1 .. 16384 */
   int32_t rank;           /* RZ_RANK; RZ_RANK_ANY in both: the rendezvous gives one */
@@ -185,7 +187,8 @@ RZ_API rz_result_t rz_job_barrier(rz_job_t* job, const char* id, double timeout)
  *   RZ_ERROR_INVALID_ARGUMENT  `cause` is NULL */
 RZ_API rz_result_t rz_job_fail(rz_job_t* job, const char* cause);
 
-/* Says that this rank is done, and ends the handle; the other ranks go on.
+/* Says that this rank is done, and ends the handle; the other ranks go on. Rank 0 of a launcher
+ * that names no rendezvous serves it, and returns once all ranks are done or the job has failed.
  *   RZ_ERROR_FAILED_PRECONDITION  communicators of the job are still there; nothing has happened
  *   RZ_ERROR_UNAVAILABLE          the rendezvous could not be told; the handle has ended */
 RZ_API rz_result_t rz_finalize(rz_job_t* job);

@@ -33,6 +33,11 @@ constexpr absl::Duration kReportConnectTimeout = absl::Seconds(2);
 // And for what a notice says of the others: it is no use to anybody later.
 constexpr absl::Duration kNoticeTimeout = absl::Seconds(2);
 
+constexpr char kRank0Serves[] =
+    "rank 0 serves it; has it started, on this host, and not ended? Otherwise name an "
+    "rz_rendezvous "
+    "in RZ_RENDEZVOUS";
+
 uint64_t RandomIncarnation() {
   std::random_device source;
   uint64_t value = 0;
@@ -78,8 +83,8 @@ pb::JoinRequest MakeJoinRequest(const RendezvousClientOptions& options, uint64_t
 
 class GrpcClient : public RendezvousClient {
  public:
-  explicit GrpcClient(std::unique_ptr<Connection> connection)
-      : connection_(std::move(connection)) {}
+  GrpcClient(std::unique_ptr<Connection> connection, bool rank_0_serves)
+      : connection_(std::move(connection)), rank_0_serves_(rank_0_serves) {}
 
   ~GrpcClient() override {
     bool leave = false;
@@ -118,6 +123,7 @@ class GrpcClient : public RendezvousClient {
     member_.set_rank(response.rank());
     member_.set_incarnation(request.incarnation());
     RZ_RETURN_IF_ERROR(ReadAddresses(options, response));
+    if (rank_0_serves_) connection_->GiveUpOnceLost();
     watcher_ = std::thread([this] { WatchForVerdict(); });
     // From here on the server notices when this process dies. The watcher says one or the other.
     MutexLock lock(&mutex_);
@@ -146,7 +152,8 @@ class GrpcClient : public RendezvousClient {
     if (status.code() == absl::StatusCode::kUnavailable) {
       return absl::StrCat(who, " waits for the rendezvous at ", address, ", ",
                           time(connection_->TriedFor(), options.connect_timeout),
-                          ": is rz_rendezvous or rz_run running there?");
+                          rank_0_serves_ ? ", which rank 0 serves: has it started?"
+                                         : ": is rz_rendezvous or rz_run running there?");
     }
     if (!status.ok()) {
       return absl::StrCat(who, " waits for the others at ", address, ", ",
@@ -262,7 +269,8 @@ class GrpcClient : public RendezvousClient {
   absl::Status LeaveWithin(absl::Duration timeout) {
     {
       MutexLock lock(&mutex_);
-      if (left_) return absl::OkStatus();
+      if (verdict_.has_value() && lost_) return *verdict_;
+      if (left_ || verdict_.has_value()) return absl::OkStatus();
     }
     pb::LeaveRequest request;
     *request.mutable_member() = member_;
@@ -282,6 +290,7 @@ class GrpcClient : public RendezvousClient {
     *request.mutable_member() = member_;
     pb::WatchResponse response;
     const absl::Status status = connection_->Watch(request, &response, [this](bool open) {
+      if (!open && rank_0_serves_) return;  // it does not come back: the verdict follows
       if (!open) {
         Log(LogLevel::kWarning, "the rendezvous at ", connection_->address(),
             " is lost: this rank goes on, and fails unless it comes back in time");
@@ -291,20 +300,28 @@ class GrpcClient : public RendezvousClient {
       changed_.NotifyAll();
     });
     if (status.code() == absl::StatusCode::kCancelled) return;
-    if (!status.ok()) {
-      SetVerdict(
-          absl::UnavailableError(absl::StrCat("rank ", member_.rank(), " lost the rendezvous at ",
-                                              connection_->address(), ": ", status.message())));
-    } else if (response.has_verdict()) {
-      SetVerdict(absl::UnavailableError(response.verdict().message()));
+    if (status.ok()) {
+      if (response.has_verdict()) {
+        SetVerdict(absl::UnavailableError(response.verdict().message()), /*lost=*/false);
+      }
+      return;
     }
+    SetVerdict(
+        absl::UnavailableError(
+            rank_0_serves_ ? absl::StrCat("rank 0 has ended: the rendezvous at ",
+                                          connection_->address(), ", which it served, is gone")
+                           : absl::StrCat("rank ", member_.rank(), " lost the rendezvous at ",
+                                          connection_->address(), ": ", status.message())),
+        /*lost=*/true);
   }
 
-  void SetVerdict(const absl::Status& verdict) {
+  // `lost`: this client's own, as the server cannot be asked.
+  void SetVerdict(const absl::Status& verdict, bool lost) {
     std::function<void(const absl::Status&)> callback;
     {
       MutexLock lock(&mutex_);
       verdict_ = verdict;
+      lost_ = lost;
       changed_.NotifyAll();
       callback = std::move(callback_);
     }
@@ -312,6 +329,7 @@ class GrpcClient : public RendezvousClient {
   }
 
   const std::unique_ptr<Connection> connection_;
+  const bool rank_0_serves_;
   pb::Member member_;  // constant once joined, as are the addresses
   std::vector<std::string> addresses_;
   std::thread watcher_;
@@ -323,6 +341,7 @@ class GrpcClient : public RendezvousClient {
   bool failed_ ABSL_GUARDED_BY(mutex_) = false;                    // has reported its own failure
   std::map<std::string, int64_t> passes_ ABSL_GUARDED_BY(mutex_);  // of barriers, by id
   std::optional<absl::Status> verdict_ ABSL_GUARDED_BY(mutex_);
+  bool lost_ ABSL_GUARDED_BY(mutex_) = false;  // why there is a verdict
   std::function<void(const absl::Status&)> callback_ ABSL_GUARDED_BY(mutex_);
 };
 
@@ -332,8 +351,9 @@ absl::StatusOr<std::unique_ptr<RendezvousClient>> RendezvousClient::Join(
     const RendezvousClientOptions& options) {
   RZ_ASSIGN_OR_RETURN(
       std::unique_ptr<Connection> connection,
-      Connection::Create(options.address, options.token_file, options.connect_timeout));
-  auto client = std::make_unique<GrpcClient>(std::move(connection));
+      Connection::Create(options.address, options.token_file, options.connect_timeout,
+                         options.rank_0_serves ? kRank0Serves : Connection::kStartOne));
+  auto client = std::make_unique<GrpcClient>(std::move(connection), options.rank_0_serves);
   RZ_RETURN_IF_ERROR(client->JoinJob(options));
   return std::unique_ptr<RendezvousClient>(std::move(client));
 }

@@ -19,7 +19,7 @@
 namespace rz {
 
 struct RendezvousClientOptions {
-  std::string address;     // HOST:PORT of the server
+  std::string address;     // of the server: HOST:PORT or unix:/PATH
   std::string token_file;  // empty: none
 
   // How long an unreachable server is tried: at first, and again whenever it is lost.
@@ -35,6 +35,9 @@ struct RendezvousClientOptions {
   absl::Duration join_timeout = limits::kDefaultJoinTimeout;
   LaunchId launch;  // whose process this is; 0: started by hand
 
+  // Rank 0 serves the rendezvous within its own process: once joined, losing it is the verdict.
+  bool rank_0_serves = false;
+
   // A Join that takes longer says what it waits for, then ever more rarely. `say` may be called
   // from another thread; empty: a warning in the log.
   absl::Duration first_notice = absl::Seconds(5);
@@ -46,7 +49,7 @@ class RendezvousClient {
  public:
   // Waits until all ranks have come. A connection that breaks meanwhile is made anew. From its
   // return on the server notices when this process dies, and tells the others.
-  //   InvalidArgument   options.address is no HOST:PORT; also as Membership::Join
+  //   InvalidArgument   options.address is none; also as Membership::Join
   //   Unavailable       the server cannot be reached (the message has its address and the time
   //                     waited), or a rank failed before all had come
   //   Unauthenticated, PermissionDenied   the server wants a token, or another one
@@ -73,7 +76,8 @@ class RendezvousClient {
   //   Unavailable  the server is lost just now; it is not waited for
   virtual absl::Status ReportFailure(Rank rank, const std::string& detail) = 0;
 
-  // Says that this rank is done. Idempotent.
+  // Says that this rank is done. OK also where it has said so before, or the job has failed.
+  //   Unavailable  the server cannot be told
   virtual absl::Status Leave() = 0;
 
   // `callback` is called once, when the job has failed, with Unavailable and the verdict's message;

@@ -4,8 +4,11 @@
 #include <netinet/in.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/un.h>
 #include <unistd.h>
 
+#include <cstdlib>
+#include <filesystem>
 #include <fstream>
 #include <thread>
 
@@ -289,6 +292,30 @@ TEST_F(ClientServerTest, AFailedRankDoesNotWaitForAServerThatIsLost) {
               StatusIs(absl::StatusCode::kUnavailable, HasSubstr("is lost")));
 }
 
+TEST_F(ClientServerTest, WhereRankZeroServesALostServerIsItsEnd) {
+  std::vector<RendezvousClientOptions> options = {Options(2, 0), Options(2, 1)};
+  for (RendezvousClientOptions& client : options) {
+    client.rank_0_serves = true;
+    client.connect_timeout = absl::Hours(1);
+  }
+  std::vector<ClientOr> clients = JoinAll(options);
+  ASSERT_OK(clients[1]);
+  server_->Shutdown();
+  const std::optional<absl::Status> verdict = (*clients[1])->WaitForVerdict(kGenerous);
+  ASSERT_TRUE(verdict.has_value());
+  EXPECT_THAT(*verdict, StatusIs(absl::StatusCode::kUnavailable, HasSubstr("rank 0 has ended")));
+  EXPECT_EQ((*clients[1])->Leave(), *verdict);
+}
+
+TEST_F(ClientServerTest, LeavingAFailedJobNeedsNoServer) {
+  std::vector<ClientOr> clients = JoinWorld(2);
+  for (const ClientOr& client : clients) ASSERT_OK(client);
+  ASSERT_OK((*clients[0])->ReportFailure(Rank(0), "disk full"));
+  ASSERT_TRUE((*clients[1])->WaitForVerdict(kGenerous).has_value());
+  server_->Shutdown();
+  EXPECT_OK((*clients[1])->Leave());
+}
+
 TEST_F(ClientServerTest, GarbageOnThePortDisturbsNobody) {
   ASSERT_OK_AND_ASSIGN(const Endpoint endpoint, ParseEndpoint(server_->address()));
   sockaddr_in address{};
@@ -355,6 +382,49 @@ TEST(ServerTest, RefusesAddressesOthersCanReachUnlessToldOtherwise) {
                        AllOf(HasSubstr("other machines"), HasSubstr("--insecure"))));
   options.insecure = true;
   EXPECT_OK(RendezvousServer::Start(options));
+}
+
+// In /tmp: a socket's path must be short.
+class SocketFileTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    ASSERT_NE(mkdtemp(folder_), nullptr);
+    path_ = absl::StrCat(folder_, "/socket");
+    options_.listen = absl::StrCat("unix:", path_);
+  }
+  void TearDown() override { std::filesystem::remove_all(folder_); }
+
+  char folder_[32] = "/tmp/socket_fileXXXXXX";
+  std::string path_;
+  RendezvousServerOptions options_;
+};
+
+TEST_F(SocketFileTest, IsJoinedAndReachedByThisUserAlone) {
+  ASSERT_OK_AND_ASSIGN(const auto server, RendezvousServer::Start(options_));
+  EXPECT_EQ(server->address(), options_.listen);
+  struct stat info;
+  ASSERT_EQ(stat(path_.c_str(), &info), 0);
+  EXPECT_EQ(info.st_mode & 0777, 0600u);
+  RendezvousClientOptions client;
+  client.address = server->address();
+  EXPECT_OK(RendezvousClient::Join(client));
+  server->Shutdown();
+  EXPECT_FALSE(std::filesystem::exists(path_));
+}
+
+TEST_F(SocketFileTest, IsTakenFromADeadServerOnly) {
+  // As a server that was killed leaves it: bound, and nobody accepts.
+  const int left = socket(AF_UNIX, SOCK_STREAM, 0);
+  sockaddr_un address{.sun_family = AF_UNIX, .sun_path = {}};
+  path_.copy(address.sun_path, sizeof(address.sun_path) - 1);
+  ASSERT_EQ(bind(left, reinterpret_cast<const sockaddr*>(&address), sizeof(address)), 0);
+  close(left);
+  ASSERT_OK_AND_ASSIGN(const auto server, RendezvousServer::Start(options_));
+  EXPECT_THAT(RendezvousServer::Start(options_).status(),
+              StatusIs(absl::StatusCode::kUnavailable, HasSubstr("another process serves there")));
+  RendezvousClientOptions client;
+  client.address = server->address();
+  EXPECT_OK(RendezvousClient::Join(client));
 }
 
 TEST(ServerTest, ATakenPortIsSaid) {

@@ -58,20 +58,28 @@ bool IsLoss(const absl::Status& status) {
 
 }  // namespace
 
-Connection::Connection(std::string address, std::string token, absl::Duration connect_timeout)
+Connection::Connection(std::string address, std::string token, absl::Duration connect_timeout,
+                       std::string advice)
     : address_(std::move(address)),
       token_(std::move(token)),
-      connect_timeout_(connect_timeout),
+      advice_(std::move(advice)),
       channel_(MakeChannel(address_)),
-      stub_(ringzero::rendezvous::v1::Rendezvous::NewStub(channel_)) {}
+      stub_(ringzero::rendezvous::v1::Rendezvous::NewStub(channel_)),
+      connect_timeout_(connect_timeout) {}
 
 absl::StatusOr<std::unique_ptr<Connection>> Connection::Create(const std::string& address,
                                                                const std::string& token_file,
-                                                               absl::Duration connect_timeout) {
+                                                               absl::Duration connect_timeout,
+                                                               std::string advice) {
   RZ_ASSIGN_OR_RETURN(const Endpoint endpoint, ParseEndpoint(address));
   RZ_ASSIGN_OR_RETURN(std::string token, ReadTokenFile(token_file));
   return std::unique_ptr<Connection>(
-      new Connection(endpoint.ToString(), std::move(token), connect_timeout));
+      new Connection(endpoint.ToString(), std::move(token), connect_timeout, std::move(advice)));
+}
+
+void Connection::GiveUpOnceLost() {
+  MutexLock lock(&mutex_);
+  connect_timeout_ = absl::ZeroDuration();
 }
 
 bool Connection::Stopped() {
@@ -82,6 +90,11 @@ bool Connection::Stopped() {
 bool Connection::Pause(absl::Duration pause) {
   MutexLock lock(&mutex_);
   return !stop_.WaitFor(&mutex_, pause, [this] { return stopped_; });
+}
+
+absl::Duration Connection::ConnectTimeout() {
+  MutexLock lock(&mutex_);
+  return connect_timeout_;
 }
 
 void Connection::SetTryingSince(absl::Duration time) {
@@ -97,7 +110,7 @@ absl::Duration Connection::TriedFor() {
 absl::Status Connection::WaitUntilConnected(Deadline deadline) {
   const Clock& clock = *Clock::Steady();
   const absl::Duration start = clock.Now();
-  const absl::Duration limit = std::min(deadline.at(), start + connect_timeout_);
+  const absl::Duration limit = std::min(deadline.at(), start + ConnectTimeout());
   SetTryingSince(start);
   const absl::Cleanup done = [this] { SetTryingSince(absl::InfiniteDuration()); };
   while (true) {
@@ -109,9 +122,9 @@ absl::Status Connection::WaitUntilConnected(Deadline deadline) {
     if (left <= absl::ZeroDuration()) break;
   }
   const absl::Duration waited = absl::Trunc(clock.Now() - start, absl::Milliseconds(100));
-  return absl::UnavailableError(absl::StrCat(
-      "cannot reach the rendezvous at ", address_, " (tried for ", absl::FormatDuration(waited),
-      "): is rz_rendezvous or rz_run running there, and RZ_RENDEZVOUS right?"));
+  return absl::UnavailableError(absl::StrCat("cannot reach the rendezvous at ", address_,
+                                             " (tried for ", absl::FormatDuration(waited),
+                                             "): ", advice_));
 }
 
 absl::Status Connection::CallOnce(Deadline deadline, const CallFunction& call) {

@@ -25,12 +25,19 @@ class Connection {
   using Stub = ringzero::rendezvous::v1::Rendezvous::Stub;
   using CallFunction = std::function<grpc::Status(Stub&, grpc::ClientContext*)>;
 
-  // Does not connect yet.
-  //   InvalidArgument  `address` is no HOST:PORT
+  // Does not connect yet. `advice` ends the message where the server is not reached.
+  //   InvalidArgument  `address` is neither HOST:PORT nor unix:/PATH
   //   otherwise        as ReadTokenFile
   static absl::StatusOr<std::unique_ptr<Connection>> Create(const std::string& address,
                                                             const std::string& token_file,
-                                                            absl::Duration connect_timeout);
+                                                            absl::Duration connect_timeout,
+                                                            std::string advice = kStartOne);
+
+  static constexpr char kStartOne[] =
+      "is rz_rendezvous or rz_run running there, and RZ_RENDEZVOUS right?";
+
+  // From now on a server that is lost is not tried again: nobody would start it anew.
+  void GiveUpOnceLost();
 
   // Makes a call, again whenever the server is not reached, until `deadline`. Each time the server
   // is tried for connect_timeout at most.
@@ -57,25 +64,28 @@ class Connection {
   const std::string& address() const { return address_; }
 
  private:
-  Connection(std::string address, std::string token, absl::Duration connect_timeout);
+  Connection(std::string address, std::string token, absl::Duration connect_timeout,
+             std::string advice);
 
   // Waits for a connection; Unavailable as in Call.
   absl::Status WaitUntilConnected(Deadline deadline);
   absl::Status CallOnce(Deadline deadline, const CallFunction& call);
   void SetTryingSince(absl::Duration time);
   bool Stopped();
+  absl::Duration ConnectTimeout();
   // Waits `pause`; false where Stop came.
   bool Pause(absl::Duration pause);
 
   const std::string address_;
   const std::string token_;
-  const absl::Duration connect_timeout_;
+  const std::string advice_;
   std::shared_ptr<grpc::Channel> channel_;
   std::unique_ptr<Stub> stub_;
 
   Mutex mutex_;
   CondVar stop_;
   bool stopped_ ABSL_GUARDED_BY(mutex_) = false;
+  absl::Duration connect_timeout_ ABSL_GUARDED_BY(mutex_);
   std::vector<grpc::ClientContext*> active_ ABSL_GUARDED_BY(mutex_);
   absl::Duration trying_since_ ABSL_GUARDED_BY(mutex_) = absl::InfiniteDuration();
 };

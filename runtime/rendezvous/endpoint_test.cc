@@ -19,6 +19,19 @@ TEST(EndpointTest, ReadsNamesAndAddresses) {
   EXPECT_EQ(v6.ToString(), "[::1]:80");
 }
 
+TEST(EndpointTest, ReadsSocketFiles) {
+  const std::string longest = "unix:/" + std::string(106, 'a');
+  for (const std::string& text : {std::string("unix:/tmp/ringzero-0/a_b.1"), longest}) {
+    ASSERT_OK_AND_ASSIGN(const Endpoint file, ParseEndpoint(text));
+    EXPECT_EQ(file.ToString(), text);
+    EXPECT_EQ(file.host, "");
+  }
+  for (const std::string& text : {std::string("unix:"), std::string("unix:here"), longest + "a",
+                                  std::string("unix:/a b"), std::string("unix:/a%41")}) {
+    EXPECT_THAT(ParseEndpoint(text), StatusIs(absl::StatusCode::kInvalidArgument)) << text;
+  }
+}
+
 TEST(EndpointTest, RefusesWhatIsNone) {
   for (const char* text :
        {"", "host", "host:", ":80", "host:65536", "host:-1", "host:+1", "host:8x", "::1:80",

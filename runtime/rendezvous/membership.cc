@@ -245,6 +245,15 @@ absl::StatusOr<std::shared_ptr<const Addresses>> Membership::AddressesFor(
   return epoch->addresses();
 }
 
+bool Membership::IsGoingOn(const std::string& job, Epoch epoch) const {
+  return FindEpoch(job, epoch).ok();
+}
+
+bool Membership::EndedWell(const std::string& job, Epoch epoch) const {
+  const auto entry = jobs_.find(job);
+  return entry != jobs_.end() && entry->second.ended == epoch && !entry->second.verdict.has_value();
+}
+
 absl::StatusOr<Gathering> Membership::GatheringOf(const std::string& job) const {
   RZ_ASSIGN_OR_RETURN(const Job* const found, FindJob(job));
   Gathering gathering;

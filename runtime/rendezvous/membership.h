@@ -76,6 +76,11 @@ class Membership {
   //   NotFound, FailedPrecondition, InvalidArgument, Aborted   as Watch
   absl::StatusOr<std::shared_ptr<const Addresses>> AddressesFor(const MemberId& id) const;
 
+  // Whether the epoch gathers or runs still; and whether it is the job's last that ended, and ended
+  // without a failure.
+  bool IsGoingOn(const std::string& job, Epoch epoch) const;
+  bool EndedWell(const std::string& job, Epoch epoch) const;
+
   // Who is still to come, for those who wait.
   //   NotFound            no such job
   //   FailedPrecondition  nobody waits: all have come, or nobody has

@@ -3,11 +3,18 @@
 #include <grpcpp/grpcpp.h>
 #include <grpcpp/resource_quota.h>
 #include <grpcpp/support/server_callback.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
 
+#include <cerrno>
 #include <chrono>
+#include <cstring>
 #include <thread>
 #include <utility>
 
+#include "absl/cleanup/cleanup.h"
 #include "absl/strings/str_cat.h"
 #include "proto/rendezvous.grpc.pb.h"
 #include "runtime/base/clock.h"
@@ -132,7 +139,19 @@ class GrpcService : public pb::Rendezvous::CallbackService {
   const std::string token_;
 };
 
+// gRPC removes a file that is there and binds anew: right for one that a killed server has left,
+// not for one that is in use.
+bool SomebodyServesAt(const std::string& socket_path) {
+  const int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  if (fd < 0) return false;
+  const absl::Cleanup close_socket = [fd] { close(fd); };
+  sockaddr_un address{.sun_family = AF_UNIX, .sun_path = {}};
+  socket_path.copy(address.sun_path, sizeof(address.sun_path) - 1);
+  return connect(fd, reinterpret_cast<const sockaddr*>(&address), sizeof(address)) == 0;
+}
+
 absl::Status CheckReach(const Endpoint& endpoint, bool insecure) {
+  if (!endpoint.socket_path.empty()) return absl::OkStatus();
   RZ_ASSIGN_OR_RETURN(const bool loopback, IsLoopback(endpoint.host));
   if (loopback || insecure) return absl::OkStatus();
   return absl::FailedPreconditionError(absl::StrCat(
@@ -153,6 +172,11 @@ class GrpcServer : public RendezvousServer {
 
   absl::Status Listen() {
     TameGrpcLog();
+    const std::string& socket_path = endpoint_.socket_path;
+    if (!socket_path.empty() && SomebodyServesAt(socket_path)) {
+      return absl::UnavailableError(absl::StrCat("cannot listen on ", endpoint_.ToString(),
+                                                 ": another process serves there"));
+    }
     grpc::ServerBuilder builder;
     grpc::ResourceQuota quota("rendezvous");
     quota.Resize(limits::kMaxServerMemoryBytes);
@@ -172,7 +196,11 @@ class GrpcServer : public RendezvousServer {
           absl::StrCat("cannot listen on ", endpoint_.ToString(),
                        ": is the port taken, or the address another machine's?"));
     }
-    endpoint_.port = port;
+    if (socket_path.empty()) {
+      endpoint_.port = port;
+    } else if (chmod(socket_path.c_str(), 0600) != 0) {
+      return absl::UnavailableError(absl::StrCat(endpoint_.ToString(), ": ", std::strerror(errno)));
+    }
     address_ = endpoint_.ToString();
     expirer_ = std::thread([this] { service_.ExpireUntilShutdown(); });
     return absl::OkStatus();

@@ -11,8 +11,9 @@
 namespace rz {
 
 struct RendezvousServerOptions {
-  std::string listen = "127.0.0.1:0";  // port 0: any free one
-  std::string token_file;              // empty: no token is asked for
+  // HOST:PORT, port 0: any free one; or unix:/PATH, a socket file that this user alone can reach.
+  std::string listen = "127.0.0.1:0";
+  std::string token_file;  // empty: no token is asked for
 
   // Addresses other machines can reach are refused without this: what goes over the wire, tokens
   // and worker addresses, is neither encrypted nor authenticated.
@@ -24,9 +25,9 @@ struct RendezvousServerOptions {
 class RendezvousServer {
  public:
   // Serves from its return on.
-  //   InvalidArgument     options.listen is no HOST:PORT or does not resolve
+  //   InvalidArgument     options.listen is neither HOST:PORT nor unix:/PATH, or does not resolve
   //   FailedPrecondition  an address beyond loopback without options.insecure
-  //   Unavailable         the port cannot be bound (taken, or not ours)
+  //   Unavailable         the port or the path cannot be bound (taken, or not ours)
   //   otherwise           as ReadTokenFile
   static absl::StatusOr<std::unique_ptr<RendezvousServer>> Start(
       const RendezvousServerOptions& options);
@@ -34,7 +35,7 @@ class RendezvousServer {
   // Shutdown.
   virtual ~RendezvousServer() = default;
 
-  // HOST:PORT with the port that was bound.
+  // HOST:PORT with the port that was bound, or unix:/PATH.
   virtual const std::string& address() const = 0;
 
   // What is served, for callers in this process.

@@ -50,7 +50,7 @@ Ticket RendezvousService::Call(
     Replies replies = shut_down_ ? Replies{{ticket, absl::UnavailableError(kShutDown)}}
                                  : request(membership_, ticket, clock_.Now());
     callbacks = TakeCallbacks(std::move(replies));
-    deadline_changed_.NotifyAll();
+    changed_.NotifyAll();
   }
   for (const auto& callback : callbacks) callback();
   return ticket;
@@ -103,12 +103,19 @@ absl::StatusOr<Gathering> RendezvousService::GatheringOf(const std::string& job)
   return membership_.GatheringOf(job);
 }
 
+bool RendezvousService::WaitUntilEnded(const std::string& job, Epoch epoch) {
+  MutexLock lock(&mutex_);
+  changed_.WaitFor(&mutex_, absl::InfiniteDuration(),
+                   [&] { return shut_down_ || !membership_.IsGoingOn(job, epoch); });
+  return membership_.EndedWell(job, epoch);
+}
+
 void RendezvousService::Cancel(Ticket ticket) {
   std::vector<std::function<void()>> callbacks;
   {
     MutexLock lock(&mutex_);
     callbacks = TakeCallbacks(membership_.Cancel(ticket, clock_.Now()));
-    deadline_changed_.NotifyAll();
+    changed_.NotifyAll();
   }
   for (const auto& callback : callbacks) callback();
 }
@@ -118,6 +125,7 @@ void RendezvousService::Expire() {
   {
     MutexLock lock(&mutex_);
     callbacks = TakeCallbacks(membership_.Expire(clock_.Now()));
+    changed_.NotifyAll();
   }
   for (const auto& callback : callbacks) callback();
 }
@@ -128,9 +136,8 @@ void RendezvousService::ExpireUntilShutdown() {
       MutexLock lock(&mutex_);
       while (!shut_down_ && clock_.Now() < membership_.NextDeadline()) {
         const absl::Duration deadline = membership_.NextDeadline();
-        deadline_changed_.WaitFor(&mutex_, deadline - clock_.Now(), [&] {
-          return shut_down_ || membership_.NextDeadline() != deadline;
-        });
+        changed_.WaitFor(&mutex_, deadline - clock_.Now(),
+                         [&] { return shut_down_ || membership_.NextDeadline() != deadline; });
       }
       if (shut_down_) return;
     }
@@ -148,7 +155,7 @@ void RendezvousService::Shutdown() {
       replies.push_back({ticket, absl::UnavailableError(kShutDown)});
     }
     callbacks = TakeCallbacks(std::move(replies));
-    deadline_changed_.NotifyAll();
+    changed_.NotifyAll();
   }
   for (const auto& callback : callbacks) callback();
 }

@@ -35,6 +35,9 @@ class RendezvousService {
 
   absl::StatusOr<Gathering> GatheringOf(const std::string& job) const;
 
+  // Waits until that epoch of that job has ended, or Shutdown; whether it ended without a failure.
+  bool WaitUntilEnded(const std::string& job, Epoch epoch);
+
   // The caller of `ticket` is gone; its `done` is told Cancelled unless it was called before.
   void Cancel(Ticket ticket);
 
@@ -58,7 +61,7 @@ class RendezvousService {
 
   const Clock& clock_;
   mutable Mutex mutex_;
-  CondVar deadline_changed_;
+  CondVar changed_;  // notified whenever membership_ or shut_down_ may have
   Membership membership_ ABSL_GUARDED_BY(mutex_);
   std::map<Ticket, Done> waiting_ ABSL_GUARDED_BY(mutex_);
   Ticket next_ticket_ ABSL_GUARDED_BY(mutex_) = 1;
