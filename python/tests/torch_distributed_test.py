@@ -93,6 +93,7 @@ class CollectivesTest(unittest.TestCase):
             found = mine.clone()
             dist.all_reduce(found, op=op)
             self.assert_equal(found, torch.tensor(expected))
+            self.assertLessEqual(found.view(torch.uint8).max().item(), 1)  # as kernels expect it
         gathered = [torch.empty(3, dtype=torch.bool) for _ in range(SIZE)]
         dist.all_gather(gathered, mine)
         for rank, found in enumerate(gathered):

@@ -4,7 +4,7 @@
    torch.distributed's are to move, and to end, while the program does something else. So every call
    is made under a lock, and as long as something is under way either a thread that waits for it or
    the group's own thread tests it again and again, with pauses that grow with the time that nothing
-   ended.
+   moved.
 2. While a thread waits, the group's own leaves the moving to it. Calls that are waited for at once
    never meet it: it begins some time after the call, and at once where a future was asked for, as
    DistributedDataParallel does.
@@ -29,10 +29,12 @@ from ringzero.communicator import Communicator
 from ._wire import Landing
 
 # Seconds. What is not waited for within _GRACE is moved by the thread, which goes on looking for
-# new calls for _LINGER; a wait yields for _SPIN and pauses from then on.
+# new calls for _LINGER. Where nothing has moved, who looks yields for a while, and then sleeps.
 _GRACE = 1e-3
 _LINGER = 0.02
 _SPIN = 2e-4
+_SPIN_OF_A_WAIT = 1e-3
+_MOVING = 2e-5  # a look that takes longer has moved something
 _SHORTEST_PAUSE = 2e-5
 _LONGEST_PAUSE = 5e-4
 
@@ -51,9 +53,9 @@ def seconds_of(timeout: Any) -> Optional[float]:
     return min(timeout.total_seconds(), LONGEST_TIMEOUT)
 
 
-def _pause(since: float) -> None:
-    waited = time.monotonic() - since
-    if waited < _SPIN:
+def _pause(waited: float, spin: float = _SPIN) -> None:
+    """Lets others go on, for longer the longer nothing has moved."""
+    if waited < spin:
         os.sched_yield()
     else:
         time.sleep(min(_LONGEST_PAUSE, max(_SHORTEST_PAUSE, waited / 20)))
@@ -184,6 +186,7 @@ class Progress:
         self._messages: List[Work] = []
         self._kept: Deque[Work] = collections.deque(maxlen=_KEPT)
         self._waiting = 0  # threads in await_end
+        self._moved = 0.0  # when something moved last
         self._asleep = False
         self._closed: Optional[str] = None
         self._thread: Optional[threading.Thread] = None
@@ -249,11 +252,12 @@ class Progress:
             work.deadline, work.seconds = since + seconds, seconds
         with self._lock:
             self._waiting += 1
+            self._moved = max(self._moved, since)
         try:
             while not work.done:
                 self.move()
                 if not work.done:
-                    _pause(since)
+                    _pause(time.monotonic() - self._moved, _SPIN_OF_A_WAIT)
         except KeyboardInterrupt:
             self.comm.abort("interrupted by Ctrl-C")
             raise
@@ -266,10 +270,14 @@ class Progress:
 
     def _test(self) -> List[Any]:
         # With the lock. Collectives end in order; messages do not.
-        ended = []
+        ended: List[Any] = []
+        began = time.monotonic()
         while self._collectives and self._has_ended(self._collectives[0], ended):
             self._collectives.popleft()
         self._messages = [work for work in self._messages if not self._has_ended(work, ended)]
+        now = time.monotonic()
+        if ended or now - began > _MOVING:
+            self._moved = now
         return ended
 
     def _has_ended(self, work: Work, ended: List[Any]) -> bool:
@@ -307,24 +315,22 @@ class Progress:
         return self._closed is None and self._thread is threading.current_thread()
 
     def _move_until_quiet(self) -> None:
-        last = time.monotonic()  # when something ended, or was seen to be waited for
+        self._moved = time.monotonic()
         while self._goes_on():
-            pause = _GRACE
             if not self._waiting:
                 with self._lock:
                     pending = self._pending()
                     ended = self._test()
                 self._finish(ended)
-                if ended:
-                    last = time.monotonic()
-                waited = time.monotonic() - last
-                if not pending and waited > _LINGER:
-                    return
+                still = time.monotonic() - self._moved
                 if pending:
-                    pause = min(_LONGEST_PAUSE, max(_SHORTEST_PAUSE, waited / 20))
-            if self._hurry.wait(pause):
+                    _pause(still)
+                    continue
+                if still > _LINGER:
+                    return
+            if self._hurry.wait(_GRACE):
                 self._hurry.clear()
-                last = time.monotonic()
+                self._moved = time.monotonic()
 
     def close(self, why: str, seconds: float) -> bool:
         """Ends the thread, after what is under way has ended, or `seconds`; whether all has ended.
@@ -334,7 +340,7 @@ class Progress:
         deadline = time.monotonic() + seconds
         while self._pending() and time.monotonic() < deadline:
             self.move()
-            _pause(deadline - seconds)
+            _pause(time.monotonic() - self._moved)
         self.move()
         with self._news:
             self._closed = why
