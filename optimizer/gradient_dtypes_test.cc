@@ -205,5 +205,25 @@ TEST(GradientDTypesTest, SixteenBitGradientsAreWidened) {
   }
 }
 
+TEST(GradientDTypesTest, ThereAreNoViewsOfGradientsThatAreAnnounced) {
+  for (const bool announced : {false, true}) {
+    ZeroConfig config;
+    config.stage = ZeroStage::kOne;
+    config.announce_gradients = announced;
+    ASSERT_OK_AND_ASSIGN(const auto ranks, SimRanks::Create(1, "", {{"w", {100}}}, config));
+    ZeroOptimizer& optimizer = ranks->optimizer(0);
+    for (const absl::Status& status : ranks->Initialize([](size_t, absl::Span<float>) {})) {
+      ASSERT_OK(status);
+    }
+    EXPECT_EQ(optimizer.Grads<uint16_t>(0).empty(), announced);
+    if (!announced) continue;
+    // Gradients that are announced are nobody's to clear.
+    ASSERT_OK(optimizer.AddGradient(0, std::vector<float>(100, 1.0f)));
+    optimizer.ZeroGradients();
+    ASSERT_OK_AND_ASSIGN(const StepReport report, optimizer.Step({}));
+    EXPECT_NEAR(report.norm, 10, 1e-6);
+  }
+}
+
 }  // namespace
 }  // namespace rz

@@ -105,7 +105,7 @@ TEST(ShardedStagesTest, GradientsAndParametersAreHeldAsShards) {
     if (three) {
       EXPECT_LE(Bytes(report, MemoryTag::kGathered, true), 2 * (320 + 192 + 64));
     }
-    EXPECT_EQ(ranks->optimizer(1).Grads<uint16_t>(0).empty(), two || three);
+    EXPECT_TRUE(ranks->optimizer(1).Grads<uint16_t>(0).empty());
     EXPECT_EQ(ranks->optimizer(1).Params<uint16_t>(0).empty(), three);
   }
 }

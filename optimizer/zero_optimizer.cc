@@ -133,6 +133,7 @@ StepTimeline* ZeroOptimizer::timeline() { return impl_->timeline(); }
 double ZeroOptimizer::loss_scale() const { return impl_->pipeline().loss_scale(); }
 
 void ZeroOptimizer::ZeroGradients() {
+  if (AnnouncesGradients(config())) return;
   std::ranges::fill(impl_->state().gradients.bytes(), std::byte{0});
 }
 
@@ -173,7 +174,7 @@ std::byte* ZeroOptimizer::parameter_at(size_t index) const {
 }
 
 std::byte* ZeroOptimizer::gradient_at(size_t index) const {
-  if (!HoldsWholeGradients(config().stage) || layout().spec(index).frozen) return nullptr;
+  if (AnnouncesGradients(config()) || layout().spec(index).frozen) return nullptr;
   return static_cast<std::byte*>(
       impl_->state().GradientAt(layout().range(index).offset, GradientDType(config())));
 }

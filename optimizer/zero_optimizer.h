@@ -192,7 +192,7 @@ class ZeroOptimizer {
   // Views of parameter `index` as it is used by the model, in the working dtype, and of its
   // gradient in that of communication: T is float for float32, uint16_t (bit patterns) for 16-bit
   // types. Empty where the stage does not have it: parameters that are not gathered, or that a
-  // failure has left on their way, gradients of stages 2 and 3 and of what is frozen.
+  // failure has left on their way, gradients that are announced and those of what is frozen.
   template <typename T>
   absl::Span<T> Params(size_t index) const {
     return View<T>(parameter_at(index), index);
@@ -211,7 +211,7 @@ class ZeroOptimizer {
     return Params<T>(index);
   }
 
-  // Makes all gradients zero, for models that add to them.
+  // Makes all views of gradients zero, for models that add to them.
   void ZeroGradients();
 
   // The fp32 states this rank owns, in shard order (ddp: flat order); for checkpoints and tests.

@@ -58,14 +58,16 @@ typedef struct rz_zero_options {
    * At most 1 MiB. Must be given. */
   const char* config;
 
-  /* 1: gradients are written into views. Stages 0 and 1, without micro-steps */
+  /* 1: gradients are written into views. Stages 0 and 1, without micro-steps, and without a
+   * communication_data_type other than the parameters' */
   int32_t gradient_views;
 } rz_zero_options_t;
 #define RZ_ZERO_OPTIONS_INIT \
   { sizeof(rz_zero_options_t), NULL, 0 }
 
-/* Makes an optimizer on `comm` for parameters[count], by the options, alike on all ranks. Local.
- * All text is copied. *zero is ended by rz_zero_destroy, before its communicator.
+/* Makes an optimizer on `comm` for parameters[count], by the options, alike on all ranks. Local;
+ * with a shard_group_size that makes several groups of ranks, collective. All text is copied. *zero
+ * is ended by rz_zero_destroy, before its communicator.
  *   RZ_ERROR_INVALID_ARGUMENT  a parameter or a key that cannot be; the text names it
  *   RZ_ERROR_UNSUPPORTED       a key that is known and not honoured
  *   RZ_ERROR_OUT_OF_MEMORY     the text says for what */
@@ -93,7 +95,7 @@ RZ_API rz_result_t rz_zero_dtype(rz_zero_t* zero, rz_dtype_t* dtype);
  * to be read; gradients to be written, all of them before every step. Local.
  *   RZ_ERROR_INVALID_ARGUMENT     a null pointer, or no such parameter
  *   RZ_ERROR_FAILED_PRECONDITION  the parameter's unit is not gathered; gradients without
- *                                 gradient_views */
+ *                                 gradient_views, or of a frozen parameter */
 RZ_API rz_result_t rz_zero_parameter(rz_zero_t* zero, size_t index, const void** view,
                                      size_t* count);
 RZ_API rz_result_t rz_zero_gradient(rz_zero_t* zero, size_t index, void** view, size_t* count);

@@ -3,6 +3,7 @@
 
 #include <cmath>
 #include <cstring>
+#include <latch>
 #include <map>
 #include <mutex>
 #include <string>
@@ -131,6 +132,52 @@ TEST(ZeroTest, AllStagesTrainToTheSameBits) {
   EXPECT_EQ(by_stage.size(), 4u);
 }
 
+TEST(ZeroTest, GroupsOfRanksTrainToTheSameBitsInAllStages) {
+  std::mutex mutex;
+  std::vector<std::vector<float>> expected;
+  for (const char* stage : {"1", "2", "3"}) {
+    for (const int group : {4, 1, 2}) {
+      const std::string config = absl::StrCat(
+          R"({"train_batch_size": 12, "zero_optimization": {"stage": )", stage,
+          R"(}, "ringzero": {"shard_group_size": )", group,
+          R"(}, "optimizer": {"type": "AdamW", "params": {"lr": 0.1, "weight_decay": 0.01}}})");
+      RunOptimizers(4, config, [&](int rank, rz_zero_t* zero) {
+        float scale = 1;
+        OK(rz_zero_initialize(zero, Fill, &scale));
+        for (int step = 0; step < 3; ++step) Step(rank, zero, nullptr);
+        const auto weights = Weights(zero);
+        const std::lock_guard lock(mutex);
+        if (expected.empty()) expected = weights;
+        // The sums of these gradients are exact.
+        EXPECT_EQ(weights, expected) << "stage " << stage << " groups of " << group;
+      });
+    }
+  }
+}
+
+TEST(ZeroTest, MakingOneForGroupsOfRanksIsCollectiveAndEndsWithTheFirstCause) {
+  const std::string config =
+      R"({"train_batch_size": 4, "zero_optimization": {"stage": 3},
+          "ringzero": {"shard_group_size": 2}})";
+  std::latch have_communicators(4);
+  RunRanks(4, [&](int rank, rz_job_t* job) {
+    rz_comm_t* comm = nullptr;
+    OK(rz_comm_create(job, nullptr, &comm));
+    have_communicators.arrive_and_wait();
+    rz_zero_options_t options = RZ_ZERO_OPTIONS_INIT;
+    options.config = config.c_str();
+    rz_zero_t* zero = nullptr;
+    if (rank == 3) {
+      OK(rz_comm_abort(comm, "no model here"));
+    } else {
+      EXPECT_NE(rz_zero_create(comm, kParameters, 4, &options, &zero), RZ_OK);
+      EXPECT_THAT(rz_last_error(), AllOf(HasSubstr("rank 3"), HasSubstr("no model here")));
+    }
+    EXPECT_EQ(zero, nullptr);
+    OK(rz_comm_destroy(comm));
+  });
+}
+
 std::vector<std::vector<char>> StatesOf(rz_zero_t* zero) {
   std::vector<std::vector<char>> states;
   for (int32_t state : {RZ_STATE_MASTER, RZ_STATE_MOMENT1, RZ_STATE_MOMENT2, RZ_STATE_PARAMETERS}) {
@@ -238,6 +285,36 @@ TEST(ZeroTest, GradientViewsGiveWhatAddedGradientsGive) {
       },
       1);
   EXPECT_EQ(viewed, added);
+}
+
+TEST(ZeroTest, ViewsOfGradientsHaveTheParametersType) {
+  const std::string bf16 = R"("bf16": {"enabled": true})";
+  struct Pair {
+    std::string keys;
+    bool refused;
+  };
+  for (const Pair& pair : {Pair{bf16 + R"(, "communication_data_type": "fp32")", true},
+                           Pair{R"("communication_data_type": "bf16")", true},
+                           Pair{bf16 + R"(, "communication_data_type": "bf16")", false}}) {
+    RunRanks(1, [&](int, rz_job_t* job) {
+      const std::string config = absl::StrCat(
+          R"({"train_batch_size": 1, "zero_optimization": {"stage": 1}, )", pair.keys, "}");
+      rz_comm_t* comm = nullptr;
+      OK(rz_comm_create(job, nullptr, &comm));
+      rz_zero_options_t options = RZ_ZERO_OPTIONS_INIT;
+      options.config = config.c_str();
+      options.gradient_views = 1;
+      rz_zero_t* zero = nullptr;
+      const rz_result_t made = rz_zero_create(comm, kParameters, 4, &options, &zero);
+      EXPECT_EQ(made, pair.refused ? RZ_ERROR_INVALID_ARGUMENT : RZ_OK) << config;
+      if (pair.refused) {
+        EXPECT_THAT(rz_last_error(), AllOf(HasSubstr("float32"), HasSubstr("bfloat16")));
+      } else {
+        OK(rz_zero_destroy(zero));
+      }
+      OK(rz_comm_destroy(comm));
+    });
+  }
 }
 
 TEST(ZeroTest, MicroStepsAreAddedUp) {

@@ -52,6 +52,22 @@ absl::StatusOr<std::vector<ParamSpec>> ReadParameters(const rz_parameter_t* para
   return specs;
 }
 
+// Views of gradients are of rz_zero_dtype.
+absl::Status CheckViews(const rz_zero_options_t& options, const ZeroConfig& config) {
+  if (options.gradient_views == 0) return absl::OkStatus();
+  if (AnnouncesGradients(config)) {
+    return absl::InvalidArgumentError(
+        "gradient_views: stages 2 and 3, and micro-steps, have no views of gradients; add them "
+        "with rz_zero_add_gradient");
+  }
+  if (GradientDType(config) == config.dtype) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat(
+      "gradient_views: parameters are of ", std::string(NameOf(config.dtype)), " and gradients of ",
+      std::string(NameOf(GradientDType(config))),
+      " (communication_data_type), and views have the parameters' "
+      "type; leave communication_data_type out, or add gradients with rz_zero_add_gradient"));
+}
+
 absl::StatusOr<TrainingConfig> ReadConfig(const rz_zero_options_t* given, int world) {
   RZ_RETURN_IF_ERROR(CheckNotNull(given, "options"));
   RZ_ASSIGN_OR_RETURN(const rz_zero_options_t options,
@@ -59,11 +75,7 @@ absl::StatusOr<TrainingConfig> ReadConfig(const rz_zero_options_t* given, int wo
   RZ_RETURN_IF_ERROR(CheckNotNull(options.config, "options.config"));
   RZ_ASSIGN_OR_RETURN(TrainingConfig config, ParseConfig(options.config, world));
   config.zero.announce_gradients = options.gradient_views == 0;
-  if (options.gradient_views != 0 && AnnouncesGradients(config.zero)) {
-    return absl::InvalidArgumentError(
-        "gradient_views: stages 2 and 3, and micro-steps, have no views of gradients; add them "
-        "with rz_zero_add_gradient");
-  }
+  RZ_RETURN_IF_ERROR(CheckViews(options, config.zero));
   return config;
 }
 
@@ -76,8 +88,10 @@ absl::Status Create(rz_comm_t* comm, const rz_parameter_t* parameters, size_t co
   RZ_RETURN_IF_ERROR(AssignGroups(config.group_rules, &specs));
   auto made = std::make_unique<OptimizerHandle>();
   made->comm = &*use;
-  RZ_ASSIGN_OR_RETURN(made->optimizer, ZeroOptimizer::Create(use->communicator.get(),
-                                                             std::move(specs), config.zero));
+  absl::StatusOr<std::unique_ptr<ZeroOptimizer>> optimizer =
+      ZeroOptimizer::Create(use->communicator.get(), std::move(specs), config.zero);
+  RZ_RETURN_IF_ERROR(Outcome(*use, optimizer.status()));
+  made->optimizer = *std::move(optimizer);
   RZ_ASSIGN_OR_RETURN(void* const handle, OptimizerTable::Get().Insert(made.get()));
   static_cast<void>(made.release());  // the table's
   ++use->optimizers;
@@ -234,6 +248,10 @@ rz_result_t rz_zero_gradient(rz_zero_t* zero, size_t index, void** view, size_t*
     if (AnnouncesGradients(optimizer.config())) {
       return absl::FailedPreconditionError(
           "gradients are added with rz_zero_add_gradient; views are there with gradient_views");
+    }
+    if (optimizer.layout().spec(index).frozen) {
+      return absl::FailedPreconditionError(absl::StrCat(
+          "parameter '", optimizer.layout().spec(index).name, "' is frozen: it has no gradient"));
     }
     *view = optimizer.Grads<uint16_t>(index).data();
     *count = CountOf(optimizer, index);

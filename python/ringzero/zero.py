@@ -60,14 +60,16 @@ class Zero:
     """One rank's model states, sharded as the stage says, stepped together with all other ranks.
 
     The order of calls is that of rz_zero_t: initialize; then in each step gather, add_gradient and
-    release where the stage asks for them, and step. All but `create`, views and reports are
-    collective. The memory of views is the library's: it is kept as long as this object is.
+    release where the stage asks for them, and step. All but views and reports are collective; so is
+    making one where a shard_group_size makes several groups of ranks. The memory of views is the
+    library's: it is kept as long as this object is.
 
     Args:
       comm: whose ranks.
       parameters: alike on all ranks.
       config: DeepSpeed's keys (docs/configuration.md).
-      gradient_views: gradients are written into views; stages 0 and 1, without micro-steps.
+      gradient_views: gradients are written into views; stages 0 and 1, without micro-steps and a
+        communication_data_type other than the parameters'.
 
     Raises:
       InvalidArgumentError: a parameter or a key that cannot be; the text names it.
@@ -83,8 +85,8 @@ class Zero:
         options = _library.ZeroOptions(ctypes.sizeof(_library.ZeroOptions),
                                        json.dumps(config).encode(), int(gradient_views))
         comm.loans.add(self, "rz_zero_destroy", self._handle)
-        _library.call("rz_zero_create", comm.handle, table, len(parameters),
-                      ctypes.byref(options), ctypes.byref(self._handle))
+        call_interruptibly(comm.handle, "rz_zero_create", comm.handle, table, len(parameters),
+                           ctypes.byref(options), ctypes.byref(self._handle))
         del kept
         number = ctypes.c_int32()
         _library.call("rz_zero_dtype", self._handle, ctypes.byref(number))

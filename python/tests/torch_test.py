@@ -224,6 +224,26 @@ class ZeroOptimizerTest(unittest.TestCase):
     def test_memory_is_sharded(self):
         totals = []
         for other in list(rz.world().dependents):  # what is counted is all that the process has
+    def test_gradients_reduced_in_another_type(self):
+        for kind, reduced in ((torch.bfloat16, "fp32"), (torch.float32, "bf16")):
+            expected = None
+            for stage in range(4):
+                model = mlp().to(kind)
+                zero = ZeroOptimizer(model, "sgd", stage=stage, lr=0.1,
+                                     config={"communication_data_type": reduced})
+                for step in range(3):
+                    zero.zero_grad()
+                    inputs = torch.randn(64, 7, generator=torch.Generator().manual_seed(step))
+                    (model(inputs[mine()].to(kind)).float() ** 2).mean().backward()
+                    zero.step()
+                with zero.gathered():
+                    found = [parameter.detach().clone() for parameter in model.parameters()]
+                expected = expected or found
+                # As in test_stages_give_the_same_bits.
+                tolerance = 2e-2 if stage == 3 else 0
+                for a, b in zip(found, expected):
+                    self.assertLessEqual((a - b).abs().max().item(), tolerance, f"{stage} {kind}")
+
             other.close()
         gc.collect()
         rz.world().loans.end_unused()

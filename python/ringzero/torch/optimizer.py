@@ -24,8 +24,8 @@ class ZeroOptimizer(torch.optim.Optimizer):
     is taken with their mean over ranks. The model starts from rank 0's values on all ranks.
 
     Stage 1 shards the optimizer's states. The parameters become views of ringzero's memory, and so
-    do their gradients (with `overlap` they are taken as backward has them instead): nothing is
-    copied. Stage 2 shards gradients too: each is taken out of `parameter.grad`, which becomes None,
+    do their gradients (with `overlap`, or a `communication_data_type`, they are taken as backward
+    has them instead): nothing is copied. Stage 2 shards gradients too: each is taken out of `parameter.grad`, which becomes None,
     when backward has it, and reduced with its bucket while backward goes on. Stage 3 shards
     parameters too: those of a module are there during its forward and backward alone.
 
@@ -80,7 +80,9 @@ class ZeroOptimizer(torch.optim.Optimizer):
         self._check_parameters()
         self._units = (Units(module, units_of(module, self._parameters, self._names))
                        if stage == 3 and module is not None else None)
-        self._views = stage < 2 and not overlap
+        # Views have the parameters' type.
+        self._views = (stage < 2 and not overlap and
+                       "communication_data_type" not in (config or {}))
         self._zero = Zero(
             self._comm,
             [Parameter(name, tuple(parameter.shape),
