@@ -1,5 +1,6 @@
 // Steps that end while new parameters are on their way. That no bit and no byte of a step changes
-// by it, stage_equality_test.cc shows.
+// by it, stage_equality_test.cc shows; that Initialize and the end wait for them,
+// tests/integration/zero_process_test.cc.
 #include <algorithm>
 #include <cstdint>
 #include <memory>
@@ -16,6 +17,7 @@ namespace {
 
 using ::rz::testing::IsOk;
 using ::rz::testing::SimRanks;
+using ::rz::testing::StatusIs;
 using ::testing::Contains;
 using ::testing::Each;
 
@@ -95,21 +97,6 @@ TEST(DeferredGathersTest, WhatForwardUsesFirstComesFirst) {
   EXPECT_THAT(Gathered(*ranks, kUnits - 1), Contains(false));
 }
 
-TEST(DeferredGathersTest, InitializingAgainAwaitsThem) {
-  const auto ranks = MakeRanks(ZeroStage::kOne, /*behind_forward=*/true);
-  StepAll(*ranks);
-  for (size_t unit = 0; unit < kUnits; ++unit) {
-    EXPECT_THAT(ranks->Gather(unit, Pass::kEvaluation), Each(IsOk()));
-  }
-  EXPECT_THAT(ranks->Initialize([](size_t, absl::Span<float> values) {
-    for (float& value : values) value = 7;
-  }),
-              Each(IsOk()));
-  EXPECT_EQ(ranks->Parameter(1, 2, 499), 7);
-  StepAll(*ranks);
-  EXPECT_NE(ranks->Parameter(1, 0, 0), 7);
-}
-
 // A rank that loads what was saved writes a unit's parameters as soon as its own are here, whoever
 // still waits for them, and goes on from there before, amid or after it.
 TEST(DeferredGathersTest, WhatIsLoadedIsNotOverwrittenByThoseThatComeLater) {
@@ -145,10 +132,17 @@ TEST(DeferredGathersTest, WhatIsLoadedIsNotOverwrittenByThoseThatComeLater) {
   }
 }
 
-TEST(DeferredGathersTest, DestroyedWithThemUnderWayAllEnds) {
+// In one thread the others cannot move meanwhile.
+TEST(DeferredGathersTest, DestroyedWithThemUnderWayItWaitsAndFailsWhereTheyDoNotCome) {
   const auto ranks = MakeRanks(ZeroStage::kOne, /*behind_forward=*/true);
   StepAll(*ranks);
-  ASSERT_THAT(Gathered(*ranks, kUnits - 1), Contains(false));
+  const std::vector<bool> gathered = Gathered(*ranks, kUnits - 1);
+  const auto first = std::ranges::find(gathered, false);
+  ASSERT_NE(first, gathered.end());
+  const int rank = static_cast<int>(first - gathered.begin());
+  ASSERT_OK(ranks->communicator(rank).status());
+  ranks->Destroy(rank);
+  EXPECT_THAT(ranks->communicator(rank).status(), StatusIs(absl::StatusCode::kDeadlineExceeded));
 }
 
 }  // namespace

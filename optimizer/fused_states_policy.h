@@ -25,8 +25,11 @@ class FusedStatesPolicy final : public ShardedStatesPolicy {
   absl::StatusOr<std::optional<Operation>> StartReduce(const Bucket& bucket,
                                                        void* gradients) override;
   ChunkStats Inspect(int64_t tile) const override { return stats_[static_cast<size_t>(tile)]; }
-  // Made known only: the bucket's gather makes the update.
-  void Update(const Bucket&, absl::Span<const StepConstants> step) override { step_ = step; }
+  // Made known only, by the first bucket: the bucket's gather makes the update, and those of others
+  // may be under way in the progress thread.
+  void Update(const Bucket& bucket, absl::Span<const StepConstants> step) override {
+    if (bucket.index == 0) step_ = step;
+  }
   absl::StatusOr<std::optional<Operation>> StartGather(const Bucket& bucket) override;
   bool MayDeferGathers() const override { return false; }
 

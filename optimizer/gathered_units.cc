@@ -39,6 +39,7 @@ absl::Status GatheredUnits::AllocatePersistent() {
     const int64_t elements = layout_->unit(unit).elements();
     if (elements > config_->param_persistence_threshold) continue;
     units_[unit].persistent = true;
+    units_[unit].state = State::kWhole;
     units_[unit].buffer = persistent_.size();
     RZ_ASSIGN_OR_RETURN(CommunicatorBuffer buffer, Allocate(elements));
     persistent_.push_back(std::move(buffer));
@@ -53,11 +54,10 @@ absl::Status GatheredUnits::CheckUnit(size_t unit) const {
       absl::StrCat("there is no unit ", unit, "; the parameters are of ", units_.size()));
 }
 
-absl::Status GatheredUnits::Start(size_t unit) {
+absl::Status GatheredUnits::Reserve(size_t unit) {
   RZ_RETURN_IF_ERROR(CheckUnit(unit));
   if (!sharded_ || units_[unit].used) return absl::OkStatus();
   const std::vector<size_t>& needs = units_[unit].needs;
-  // Room for all of them first: nothing has been started where there is none.
   absl::Status status;
   size_t last = 0;
   for (; last < needs.size() && status.ok(); ++last) {
@@ -67,7 +67,7 @@ absl::Status GatheredUnits::Start(size_t unit) {
     status = buffer.status();
     if (status.ok()) {
       needed.buffer = *buffer;
-      needed.state = State::kGathering;
+      needed.state = State::kReserved;
       pool_[*buffer].taken = true;
     }
   }
@@ -76,9 +76,13 @@ absl::Status GatheredUnits::Start(size_t unit) {
     return status;
   }
   units_[unit].used = true;
-  for (const size_t needed : needs) {
-    if (units_[needed].persistent || units_[needed].users > 1) continue;
-    RZ_RETURN_IF_ERROR(StartOne(needed));
+  return absl::OkStatus();
+}
+
+absl::Status GatheredUnits::Start(size_t unit) {
+  for (const size_t needed : units_[unit].needs) {
+    const State state = units_[needed].state;
+    if (state == State::kReserved || state == State::kStale) RZ_RETURN_IF_ERROR(StartOne(needed));
   }
   return absl::OkStatus();
 }
@@ -92,7 +96,8 @@ absl::Status GatheredUnits::StartOne(size_t unit) {
   const StepSection moving(timeline_, StepPart::kCommunication);
   const ParamUnit& parts = layout_->unit(unit);
   Unit& started = units_[unit];
-  std::byte* to = pool_[started.buffer].buffer.data();
+  std::byte* to = BufferOf(started);
+  started.state = State::kGathering;
   RZ_ASSIGN_OR_RETURN(started.operations[0], StartPart(parts.flat, to));
   to += static_cast<size_t>(parts.flat.count) * SizeOf(config_->dtype);
   RZ_ASSIGN_OR_RETURN(started.operations[1], StartPart(parts.frozen, to));
@@ -104,7 +109,7 @@ absl::Status GatheredUnits::StartOne(size_t unit) {
 void GatheredUnits::LetGo(size_t unit) {
   Unit& needed = units_[unit];
   if (needed.persistent || --needed.users > 0) return;
-  if (needed.state != State::kReleased) pool_[needed.buffer].taken = false;
+  if (needed.TakesPool()) pool_[needed.buffer].taken = false;
   needed.state = State::kReleased;
 }
 
@@ -155,7 +160,7 @@ absl::StatusOr<size_t> GatheredUnits::TakeBuffer(size_t unit, size_t user) {
   if (best < pool_.size()) return best;
   // One unit must be possible whatever the limit, with what it needs.
   for (const size_t needed : units_[user].needs) {
-    if (units_[needed].state != State::kReleased) held -= pool_[units_[needed].buffer].elements;
+    if (units_[needed].TakesPool()) held -= pool_[units_[needed].buffer].elements;
   }
   if (held > 0 && held + elements > config_->max_live_parameters) return TooManyLive(unit);
   for (size_t i = 0; i < pool_.size(); ++i) {
@@ -175,7 +180,7 @@ absl::StatusOr<size_t> GatheredUnits::TakeBuffer(size_t unit, size_t user) {
 absl::Status GatheredUnits::TooManyLive(size_t unit) const {
   std::string held;
   for (size_t other = 0; other < units_.size(); ++other) {
-    if (units_[other].state != State::kReleased) absl::StrAppend(&held, " ", other);
+    if (units_[other].TakesPool()) absl::StrAppend(&held, " ", other);
   }
   return absl::FailedPreconditionError(
       absl::StrCat("unit ", unit, " of ", layout_->unit(unit).elements(),
@@ -226,6 +231,12 @@ absl::Status GatheredUnits::Invalidate() {
   return absl::OkStatus();
 }
 
+void GatheredUnits::SetPersistent(bool stale) {
+  for (Unit& unit : units_) {
+    if (unit.persistent) unit.state = stale ? State::kStale : State::kWhole;
+  }
+}
+
 void GatheredUnits::Abandon() {
   for (Unit& unit : units_) {
     for (std::optional<Operation>& operation : unit.operations) {
@@ -258,9 +269,11 @@ std::byte* GatheredUnits::ParameterAt(size_t index) const {
   const size_t unit = layout_->storage_unit(index);
   if (!IsHere(unit)) return nullptr;
   const Unit& whole = units_[unit];
-  std::byte* base =
-      whole.persistent ? persistent_[whole.buffer].data() : pool_[whole.buffer].buffer.data();
-  return base + static_cast<size_t>(PlaceInUnit(unit, at)) * element_bytes;
+  return BufferOf(whole) + static_cast<size_t>(PlaceInUnit(unit, at)) * element_bytes;
+}
+
+std::byte* GatheredUnits::BufferOf(const Unit& unit) const {
+  return unit.persistent ? persistent_[unit.buffer].data() : pool_[unit.buffer].buffer.data();
 }
 
 int64_t GatheredUnits::PlaceInUnit(size_t unit, int64_t flat_index) const {
@@ -288,6 +301,7 @@ int64_t GatheredUnits::ElementsGatheredAStep(int64_t micro_steps) const {
   int64_t elements = 0;
   for (size_t unit = 0; unit < units_.size(); ++unit) {
     const ParamUnit& parts = layout_->unit(unit);
+    if (units_[unit].state == State::kStale) elements += parts.elements();
     elements += units_[unit].persistent
                     ? parts.flat.count
                     : micro_steps * (IsKeptAfterForward(unit) ? 1 : 2) * parts.elements();

@@ -16,7 +16,8 @@
 // forward to backward, so that a step gathers it once, whatever is prefetched.
 //
 // Units of at most param_persistence_threshold elements have whole buffers of their own for good,
-// gathered after each step's update.
+// gathered after each step's update; after shards have been written from outside, before the next
+// use too.
 //
 // Collective: all ranks start the same gathers in the same order among their other collectives.
 // Threads: the optimizer's.
@@ -55,12 +56,15 @@ class GatheredUnits {
   //   ResourceExhausted  no memory
   absl::Status AllocatePersistent();
 
-  // Starts gathering a unit; nothing where it is whole or on its way.
+  // Takes room for a unit that is to be started next; nothing where it is held. Local.
   //   InvalidArgument     there is no such unit
   //   FailedPrecondition  max_live_parameters does not allow it beside the units that are held; the
   //                       message names them
   //   ResourceExhausted   no memory
-  //   otherwise           the communicator's first cause
+  absl::Status Reserve(size_t unit);
+
+  // Starts gathering a unit that has room; nothing where it is whole or on its way.
+  //   the communicator's first cause
   absl::Status Start(size_t unit);
 
   // Deals with gathers that are done. The first that failed.
@@ -68,6 +72,9 @@ class GatheredUnits {
 
   // With the units it needs.
   bool IsWhole(size_t unit) const;
+
+  // It has been started, and is not whole.
+  bool IsOnItsWay(size_t unit) const { return units_[unit].used && !IsWhole(unit); }
 
   // An operation that brings a unit; null where none does.
   Operation* awaited(size_t unit);
@@ -80,6 +87,10 @@ class GatheredUnits {
   // The parameters are about to change: nothing that was gathered is valid any more.
   //   FailedPrecondition  a unit is still being gathered
   absl::Status Invalidate();
+
+  // The buffers of units that are always whole do not have what the shards have, or have it again.
+  // Requires that nothing is on its way.
+  void SetPersistent(bool stale);
 
   // Waits for nothing, and so needs a failed communicator: ends operations under way.
   void Abandon();
@@ -94,12 +105,18 @@ class GatheredUnits {
   // Address of a flat element in a unit that is always whole; null where it is none.
   void* PersistentAt(int64_t flat_index) const;
 
-  // Elements all ranks together gather in a step of so many micro-steps, padding included. What is
-  // frozen is gathered where its unit is, and never after a step.
+  // Elements all ranks together gather in a step of so many micro-steps that begins now, padding
+  // included. What is frozen is gathered where its unit is, and never after a step.
   int64_t ElementsGatheredAStep(int64_t micro_steps) const;
 
  private:
-  enum class State : uint8_t { kReleased, kGathering, kWhole };
+  enum class State : uint8_t {
+    kReleased,
+    kReserved,  // there is room, and nothing in it
+    kStale,     // likewise, of one that is to be always whole
+    kGathering,
+    kWhole,
+  };
   struct Unit {
     State state = State::kReleased;
     bool persistent = false;
@@ -109,6 +126,8 @@ class GatheredUnits {
     std::vector<size_t> needs;  // the units that hold what its parameters are tied to, and itself
     size_t buffer = SIZE_MAX;   // the one it has or had last, in pool_ or persistent_
     std::array<std::optional<Operation>, 2> operations;  // of its trained and frozen parts
+
+    bool TakesPool() const { return !persistent && state != State::kReleased; }
   };
   struct Pooled {
     CommunicatorBuffer buffer;
@@ -121,9 +140,8 @@ class GatheredUnits {
   }
   static StepPlace PlaceOf(size_t unit) { return {.unit = static_cast<int32_t>(unit)}; }
   absl::Status CheckUnit(size_t unit) const;
-  bool IsHere(size_t unit) const {
-    return !sharded_ || units_[unit].state == State::kWhole || units_[unit].persistent;
-  }
+  bool IsHere(size_t unit) const { return !sharded_ || units_[unit].state == State::kWhole; }
+  std::byte* BufferOf(const Unit& unit) const;
   absl::Status StartOne(size_t unit);
   // One user less.
   void LetGo(size_t unit);

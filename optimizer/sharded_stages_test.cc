@@ -178,7 +178,8 @@ TEST(ShardedStagesTest, GatheringOutOfTurnIsAnError) {
   ASSERT_OK(optimizer.StartGather(2, Pass::kForward));
   EXPECT_THAT(optimizer.Release(2, Pass::kForward),
               StatusIs(kPrecondition, HasSubstr("still being gathered")));
-  EXPECT_THAT(optimizer.StartStep({}), StatusIs(kPrecondition, HasSubstr("unit 2")));
+  // It waits for the unit, here in vain.
+  EXPECT_THAT(optimizer.StartStep({}), StatusIs(absl::StatusCode::kDeadlineExceeded));
 }
 
 TEST(ShardedStagesTest, AnnouncingOutOfTurnIsAnError) {

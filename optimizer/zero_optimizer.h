@@ -128,7 +128,8 @@ class ZeroOptimizer {
 
   // The non-blocking forms the two above stand on: Start, then Poll until true, then the result.
   // Poll does what is possible without waiting. One activity at a time: FailedPrecondition if
-  // another is under way. `initializer` is kept until the activity ends.
+  // another is under way. `initializer` is kept until the activity ends. Start waits where
+  // parameters are still being gathered: all ranks have started that.
   absl::Status StartInitialize(Initializer initializer);
   absl::Status StartStep(const StepOptions& options);
   bool Poll();
@@ -230,8 +231,9 @@ class ZeroOptimizer {
   // Goes on after `steps` steps, with states that were written since Initialize. In all stages but
   // 3 the working parameters are written through Params, whole and alike on all ranks; Params has
   // waited for what the last step still gathered there. A dynamic loss scale and the count of
-  // skipped steps begin anew. Local: ranks that go on from different steps find out in the next
-  // one.
+  // skipped steps begin anew. In stage 3 units that are always whole are gathered anew before their
+  // next use, and are not there until then. Local, but for gathers still on their way: ranks that
+  // go on from different steps find out in the next one.
   //   InvalidArgument     steps is negative
   //   FailedPrecondition  before Initialize; within a step
   absl::Status Resume(int64_t steps);
@@ -239,7 +241,8 @@ class ZeroOptimizer {
   // What this rank holds now. Exact where nothing else uses the ledger's model-state tags.
   MemoryReport Memory() const;
 
-  // What one step of all micro-steps that is taken must send, by this rank.
+  // What a step of all micro-steps that is taken must send, by this rank, if it begins now: the
+  // first one after Resume may gather more.
   absl::StatusOr<WirePlan> ExpectedWire() const;
 
  private:

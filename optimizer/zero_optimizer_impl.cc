@@ -67,8 +67,9 @@ absl::Status ZeroOptimizer::Impl::StartInitialize(Initializer initializer) {
         "gradients of a step have been announced; take the step before Initialize");
   }
   RZ_RETURN_IF_ERROR(deferred_.AwaitAll());
-  RZ_RETURN_IF_ERROR(units_.Invalidate());
-  RZ_RETURN_IF_ERROR(broadcast_.Start(std::move(initializer)));
+  RZ_RETURN_IF_ERROR(InvalidateUnits());
+  RZ_RETURN_IF_ERROR(AbortUnlessRoom(broadcast_.Start(std::move(initializer))));
+  units_.SetPersistent(/*stale=*/false);
   steps_taken_ = 0;
   reducer_.Reset();
   pipeline_.Reset();
@@ -86,7 +87,8 @@ absl::Status ZeroOptimizer::Impl::Resume(int64_t steps) {
     return absl::FailedPreconditionError(
         "gradients of a step have been announced; take the step before Resume");
   }
-  RZ_RETURN_IF_ERROR(units_.Invalidate());
+  RZ_RETURN_IF_ERROR(InvalidateUnits());
+  units_.SetPersistent(/*stale=*/true);
   pipeline_.Reset();
   steps_taken_ = steps;
   return absl::OkStatus();
@@ -96,8 +98,7 @@ absl::Status ZeroOptimizer::Impl::StartStep(const StepOptions& options) {
   RZ_RETURN_IF_ERROR(AwaitReady());
   RZ_RETURN_IF_ERROR(
       SetLearningRates(options, config_, steps_taken_, absl::MakeSpan(learning_rates_)));
-  RZ_RETURN_IF_ERROR(PollUnits());
-  RZ_RETURN_IF_ERROR(units_.Invalidate());
+  RZ_RETURN_IF_ERROR(InvalidateUnits());
   pipeline_.Start(steps_taken_, learning_rates_);
   return absl::OkStatus();
 }
@@ -110,8 +111,9 @@ absl::Status ZeroOptimizer::Impl::StartAdd(size_t index, const void* values, siz
                                                    "' has ", count, " elements; the parameter has ",
                                                    layout_.range(index).count));
   }
+  RZ_RETURN_IF_ERROR(reducer_.StartAdd(index, values, dtype));
   pipeline_.BeginWire();
-  return reducer_.StartAdd(index, values, dtype);
+  return absl::OkStatus();
 }
 
 absl::Status ZeroOptimizer::Impl::StartEndMicroStep() {
@@ -129,14 +131,14 @@ absl::Status ZeroOptimizer::Impl::StartEndMicroStep() {
 
 absl::Status ZeroOptimizer::Impl::StartGather(size_t unit, Pass pass) {
   RZ_RETURN_IF_ERROR(CheckReady());
-  if (pass != Pass::kEvaluation) {
-    pipeline_.BeginWire();
-  } else if (config_.stage == ZeroStage::kThree && pipeline_.has_wire()) {
+  if (pass == Pass::kEvaluation && config_.stage == ZeroStage::kThree && pipeline_.has_wire()) {
     return absl::FailedPreconditionError(
         absl::StrCat("unit ", unit,
                      " is gathered for evaluation within a step; evaluate before "
                      "its first forward pass or after Step"));
   }
+  RZ_RETURN_IF_ERROR(AbortUnlessRoom(units_.Reserve(unit)));
+  if (pass != Pass::kEvaluation) pipeline_.BeginWire();
   return units_.Start(unit);
 }
 
@@ -147,6 +149,10 @@ absl::Status ZeroOptimizer::Impl::Gather(size_t unit, Pass pass) {
   for (size_t i = parameters.first; i < parameters.first + parameters.count; ++i) {
     RZ_RETURN_IF_ERROR(AwaitParameter(i));
   }
+  return AwaitUnit(unit);
+}
+
+absl::Status ZeroOptimizer::Impl::AwaitUnit(size_t unit) {
   if (units_.IsWhole(unit)) return ranks_.status();
   const StepSection waiting(&timeline_, StepPart::kCommunication);
   while (!units_.IsWhole(unit)) {
@@ -156,6 +162,14 @@ absl::Status ZeroOptimizer::Impl::Gather(size_t unit, Pass pass) {
     if (Operation* operation = units_.awaited(unit)) (void)operation->Wait();
   }
   return ranks_.status();
+}
+
+absl::Status ZeroOptimizer::Impl::InvalidateUnits() {
+  RZ_RETURN_IF_ERROR(PollUnits());
+  for (size_t unit = 0; unit < layout_.unit_count(); ++unit) {
+    if (units_.IsOnItsWay(unit)) RZ_RETURN_IF_ERROR(AwaitUnit(unit));
+  }
+  return units_.Invalidate();
 }
 
 bool ZeroOptimizer::Impl::IsGathered(size_t unit) const {
@@ -211,6 +225,8 @@ void ZeroOptimizer::Impl::Run() {
 }
 
 void ZeroOptimizer::Impl::Abandon() {
+  // A step that was taken on all ranks has started them on all.
+  if (ranks_.status().ok()) (void)deferred_.AwaitAll();
   broadcast_.Abandon();
   units_.Abandon();
   pipeline_.Abandon();
@@ -267,6 +283,11 @@ absl::Status ZeroOptimizer::Impl::CheckReady() const {
 absl::Status ZeroOptimizer::Impl::AwaitReady() {
   RZ_RETURN_IF_ERROR(CheckReady());
   return deferred_.AwaitAll();
+}
+
+absl::Status ZeroOptimizer::Impl::AbortUnlessRoom(absl::Status status) const {
+  if (absl::IsResourceExhausted(status)) ranks_.Abort(status);
+  return status;
 }
 
 absl::Status ZeroOptimizer::Impl::PollUnits() {

@@ -68,7 +68,8 @@ class ZeroOptimizer::Impl {
 
   absl::Status Resume(int64_t steps);
 
-  // Ends whatever is under way by failing the communicators, so that its memory may go.
+  // Ends whatever is under way, so that its memory may go: by waiting for what a step has left
+  // behind it, and by failing the communicators.
   void Abandon();
 
   MemoryReport Memory() const;
@@ -94,6 +95,11 @@ class ZeroOptimizer::Impl {
   absl::Status AwaitReady();
   // What fails in a group fails everywhere.
   absl::Status PollUnits();
+  absl::Status AwaitUnit(size_t unit);
+  // Lets go of all units, once those on their way are here: all ranks have started the same.
+  absl::Status InvalidateUnits();
+  // Where this rank had no memory: the others cannot go on with what it does not begin.
+  absl::Status AbortUnlessRoom(absl::Status status) const;
   void MoveReductions();
 
   ShardGroups ranks_;

@@ -288,5 +288,17 @@ TEST(ZeroOptimizerTest, GradientsAreViewsOfOneBufferAndCanBeZeroed) {
   EXPECT_EQ(optimizer.Grads<float>(0)[39], 0);
 }
 
+TEST(ZeroOptimizerTest, WhatIsRefusedBeginsNoStep) {
+  const auto ranks = MakeRanks(1, {{"w", {100}}}, Config(ZeroStage::kThree));
+  ZeroOptimizer& optimizer = ranks->optimizer(0);
+  EXPECT_THAT(optimizer.AddGradient(7, std::vector<float>(100)),
+              StatusIs(absl::StatusCode::kInvalidArgument));
+  EXPECT_THAT(optimizer.AddGradient(0, std::vector<float>(99)),
+              StatusIs(absl::StatusCode::kInvalidArgument));
+  EXPECT_THAT(optimizer.StartGather(1, Pass::kForward),
+              StatusIs(absl::StatusCode::kInvalidArgument));
+  EXPECT_OK(optimizer.Gather(0, Pass::kEvaluation));
+}
+
 }  // namespace
 }  // namespace rz
