@@ -42,8 +42,15 @@ GradientReducer::GradientReducer(const ShardGroups* ranks, const FlatLayout* lay
     for (int64_t bucket = partition->BucketOf(range.offset);
          bucket <= partition->BucketOf(range.end() - 1); ++bucket) {
       ++parameters_of_[static_cast<size_t>(bucket)];
-      unit_of_[static_cast<size_t>(bucket)] = static_cast<size_t>(layout->spec(i).unit);
     }
+  }
+  // Some buckets have no parameter, but padding of a unit.
+  for (size_t unit = 0; unit < layout->unit_count(); ++unit) {
+    const Range flat = layout->unit(unit).flat;
+    if (flat.count == 0) continue;
+    const int64_t first = partition->BucketOf(flat.offset);
+    const int64_t last = partition->BucketOf(flat.end() - 1);
+    std::fill(unit_of_.begin() + first, unit_of_.begin() + last + 1, unit);
   }
   missing_ = parameters_of_;
 }
@@ -172,9 +179,9 @@ bool GradientReducer::CompleteNext() {
   std::optional<Operation>& operation = operations_[static_cast<size_t>(completed_)];
   if (operation && !operation->Poll()) return false;
   if (operation && !operation->status().ok()) return Fail(operation->status());
-  operation.reset();
   const Bucket bucket = partition_->bucket(completed_);
-  timeline_->CollectiveEnded(TraceKind::kReduce, PlaceOf(bucket));
+  if (operation) timeline_->CollectiveEnded(TraceKind::kReduce, PlaceOf(bucket));
+  operation.reset();
   buffers_.Close(bucket);
   ++completed_;
   return true;
@@ -206,9 +213,12 @@ bool GradientReducer::StartNext() {
   if (!gradients.ok()) return Fail(gradients.status());
   absl::StatusOr<std::optional<Operation>> operation = policy_->StartReduce(bucket, *gradients);
   if (!operation.ok()) return Fail(operation.status());
+  if (operation->has_value()) {
+    const auto element_bytes = static_cast<int64_t>(SizeOf(GradientDType(*config_)));
+    timeline_->CollectiveBegan(TraceKind::kReduce, PlaceOf(bucket),
+                               bucket.flat.count * element_bytes);
+  }
   operations_[static_cast<size_t>(started_++)] = *std::move(operation);
-  timeline_->CollectiveBegan(TraceKind::kReduce, PlaceOf(bucket),
-                             bucket.flat.count * static_cast<int64_t>(SizeOf(config_->dtype)));
   return true;
 }
 

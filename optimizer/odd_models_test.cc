@@ -187,5 +187,39 @@ TEST(OddModelsTest, ClippingLeavesPaddingOutAndIsOneProcesss) {
   }
 }
 
+int64_t BucketBytes(const ZeroOptimizer& optimizer) {
+  for (const OtherMemory& other : optimizer.Memory().other) {
+    if (other.tag == MemoryTag::kBucket) return other.peak;
+  }
+  return 0;
+}
+
+// Units that are padded to whole buckets of nothing: these are reduced with the others of their
+// unit, and hold up none.
+TEST(OddModelsTest, BucketsOfPaddingNeedNoMoreBuffers) {
+  std::vector<ParamSpec> specs;
+  for (int unit = 0; unit < 6; ++unit) specs.push_back({absl::StrCat("w", unit), {40}, unit});
+  for (const int64_t group_size : {0, 1, 2}) {
+    ZeroConfig config = Config(ZeroStage::kThree);
+    config.reduce_bucket_size = 1;
+    config.shard_group_size = group_size;
+    ASSERT_OK_AND_ASSIGN(const auto ranks, SimRanks::Create(8, "", specs, config));
+    for (const absl::Status& status : ranks->Initialize([](size_t, absl::Span<float>) {})) {
+      ASSERT_OK(status);
+    }
+    const int64_t planned = BucketBytes(ranks->optimizer(0));
+    for (int step = 0; step < 2; ++step) {
+      for (int rank = 0; rank < 8; ++rank) {
+        for (size_t p = 0; p < specs.size(); ++p) ranks->SetGradient(rank, p, 0, 1);
+      }
+      for (const auto& report : ranks->Step()) ASSERT_OK(report.status());
+    }
+    // They have no gradients: one buffer of zeros is for all of them.
+    const auto zeros =
+        static_cast<int64_t>(sizeof(float)) * ranks->optimizer(0).partition().largest_bucket();
+    EXPECT_LE(BucketBytes(ranks->optimizer(0)), planned + zeros) << "groups of " << group_size;
+  }
+}
+
 }  // namespace
 }  // namespace rz

@@ -1,5 +1,6 @@
 #include "optimizer/step_timeline.h"
 
+#include <map>
 #include <memory>
 #include <random>
 #include <string>
@@ -336,6 +337,36 @@ TEST(StepTimelineTest, PartsAddUpToTheWallTimeInAnyRun) {
       }
     }
   }
+}
+
+// Of each kind of collective, the bytes of a step's; none where there was none.
+std::map<TraceKind, int64_t> BytesOfAStep(const ZeroConfig& config) {
+  const auto ranks = SimRanks::Create(2, SimRanks::kSharedMemory, {{"a", {4096}, 0}}, config);
+  EXPECT_OK(ranks.status());
+  for (const absl::Status& status : (*ranks)->Initialize([](size_t, absl::Span<float>) {})) {
+    EXPECT_OK(status);
+  }
+  StepTrace trace(100);
+  (*ranks)->optimizer(0).timeline()->set_trace(&trace);
+  for (const auto& report : (*ranks)->Step()) EXPECT_OK(report.status());
+  std::map<TraceKind, int64_t> bytes;
+  for (const TraceEvent& event : trace.TakeSorted(1)) {
+    if (event.kind >= TraceKind::kReduce) bytes[event.kind] += event.bytes;
+  }
+  return bytes;
+}
+
+TEST(StepTimelineTest, ATraceHasTheCollectivesThatThereWereWithTheirBytes) {
+  ZeroConfig config;
+  config.stage = ZeroStage::kOne;
+  config.communication_dtype = DType::kFloat32;
+  EXPECT_EQ(BytesOfAStep(config)[TraceKind::kReduce], 4096 * 4);
+  EXPECT_EQ(BytesOfAStep(config)[TraceKind::kGather], 4096 * 2);
+  config.communication_dtype.reset();
+  config.fuse_step = true;
+  EXPECT_EQ(BytesOfAStep(config)[TraceKind::kReduce], 4096 * 2);
+  config.inspect_gradients = false;
+  EXPECT_FALSE(BytesOfAStep(config).contains(TraceKind::kReduce));
 }
 
 }  // namespace
