@@ -1,8 +1,10 @@
 #include "optimizer/group_rules.h"
 
 #include <algorithm>
+#include <unordered_map>
 
 #include "absl/strings/str_cat.h"
+#include "runtime/base/status_macros.h"
 
 namespace rz {
 namespace {
@@ -19,6 +21,34 @@ std::string NamesOf(const std::vector<ParamSpec>& specs) {
     absl::StrAppend(&names, " and ", specs.size() - kListedNames, " more");
   }
   return names;
+}
+
+// By parameter: the one it is tied to; null where it is tied to none.
+std::vector<const ParamSpec*> OwnersOf(const std::vector<ParamSpec>& specs) {
+  std::unordered_map<std::string_view, const ParamSpec*> by_name;
+  for (const ParamSpec& spec : specs) by_name.emplace(spec.name, &spec);
+  std::vector<const ParamSpec*> owners;
+  for (const ParamSpec& spec : specs) {
+    const auto owner = spec.tied_to.empty() ? by_name.end() : by_name.find(spec.tied_to);
+    owners.push_back(owner == by_name.end() ? nullptr : owner->second);
+  }
+  return owners;
+}
+
+// A rule is to be for some parameter that is of no other's group.
+absl::Status CheckMatches(const GroupRule& rule, const std::vector<ParamSpec>& specs,
+                          const std::vector<const ParamSpec*>& owners) {
+  std::string tied;
+  for (size_t i = 0; i < specs.size(); ++i) {
+    if (!MatchesGlob(rule.match, specs[i].name)) continue;
+    if (owners[i] == nullptr) return absl::OkStatus();
+    tied = absl::StrCat("'", specs[i].name, "', which is tied to '", owners[i]->name,
+                        "' and of its group; match that name");
+  }
+  return absl::InvalidArgumentError(
+      tied.empty() ? absl::StrCat("the parameter group '", rule.match,
+                                  "' matches no parameter; there are: ", NamesOf(specs))
+                   : absl::StrCat("the parameter group '", rule.match, "' matches only ", tied));
 }
 
 }  // namespace
@@ -46,21 +76,11 @@ bool MatchesGlob(std::string_view pattern, std::string_view text) {
 }
 
 absl::Status AssignGroups(const std::vector<GroupRule>& rules, std::vector<ParamSpec>* specs) {
-  for (const GroupRule& rule : rules) {
-    const bool matches = std::any_of(specs->begin(), specs->end(), [&](const ParamSpec& spec) {
-      return MatchesGlob(rule.match, spec.name);
-    });
-    if (matches) continue;
-    return absl::InvalidArgumentError(
-        absl::StrCat("the parameter group '", rule.match,
-                     "' matches no parameter; there are: ", NamesOf(*specs)));
-  }
-  for (ParamSpec& spec : *specs) {
-    const std::string& tied_to = spec.tied_to;
-    const auto owner = std::find_if(specs->begin(), specs->end(), [&](const ParamSpec& other) {
-      return !tied_to.empty() && other.name == tied_to;
-    });
-    if (owner != specs->end()) {
+  const std::vector<const ParamSpec*> owners = OwnersOf(*specs);
+  for (const GroupRule& rule : rules) RZ_RETURN_IF_ERROR(CheckMatches(rule, *specs, owners));
+  for (size_t i = 0; i < specs->size(); ++i) {
+    ParamSpec& spec = (*specs)[i];
+    if (const ParamSpec* owner = owners[i]; owner != nullptr) {
       spec.group = owner->group;
       spec.frozen = owner->frozen;
       continue;

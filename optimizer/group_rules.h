@@ -25,7 +25,8 @@ bool MatchesGlob(std::string_view pattern, std::string_view text);
 // Gives each parameter what the first rule says that matches its name, and leaves alone those that
 // none matches. Parameters that are tied go with the one they are tied to. A rule all of whose
 // parameters an earlier one has makes an empty group.
-//   InvalidArgument  a rule matches no name; the message has it and the names
+//   InvalidArgument  a rule matches no name, or none but of parameters that are tied to others; the
+//                    message has it and the names
 absl::Status AssignGroups(const std::vector<GroupRule>& rules, std::vector<ParamSpec>* specs);
 
 // All of them as text.

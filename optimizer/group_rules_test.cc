@@ -73,6 +73,14 @@ TEST(AssignGroupsTest, WhatNoRuleMatchesStaysAsItIs) {
   EXPECT_TRUE(specs[2].frozen);
 }
 
+TEST(AssignGroupsTest, ARuleForNoneButTiedParametersIsAnErrorWithTheirOwner) {
+  std::vector<ParamSpec> specs = Specs();
+  EXPECT_THAT(AssignGroups({{"head", 1, false}}, &specs),
+              StatusIs(absl::StatusCode::kInvalidArgument,
+                       AllOf(HasSubstr("'head'"), HasSubstr("tied to '1.weight'"))));
+  EXPECT_OK(AssignGroups({{"*e*", 1, false}}, &specs));
+}
+
 TEST(AssignGroupsTest, ARuleThatMatchesNothingIsAnErrorWithTheNames) {
   std::vector<ParamSpec> specs = Specs();
   EXPECT_THAT(AssignGroups({{"*.bias", 1, false}, {"*.gain", 2, false}}, &specs),
