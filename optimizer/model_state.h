@@ -34,11 +34,13 @@ struct ModelState {
   std::array<Buffer, kMaxOptimizerStates> optimizer;
 
   // GradientDType(config), [shard_elements] in stages 1, 2 and 3: this rank's reduced gradient. It
-  // is the gradient of stages 2 and 3; stage 1 holds it beside its gradients.
+  // is the gradient of stages 2 and 3; stage 1 holds it beside its gradients, but where the step is
+  // fused, which leaves it empty.
   Buffer shard;
 
   // Working dtype, [shard_elements] in stages naive, 1 and 2: this rank's updated parameters, as
-  // they are gathered. Empty in 1 and 2 where `shard` has the same dtype and takes them.
+  // they are gathered. Empty in 1 and 2 where `shard` has the same dtype and takes them, and where
+  // the step is fused: it stores them where they belong.
   Buffer updated;
 
   // float32, empty where nothing is accumulated: AccumulatesLocally, [padded_elements] of this

@@ -30,6 +30,7 @@ constexpr ZeroStage kStages[] = {ZeroStage::kDdp, ZeroStage::kNaive, ZeroStage::
                                  ZeroStage::kTwo, ZeroStage::kThree};
 constexpr int kSteps = 3;
 constexpr int kDraws = 300;
+constexpr int kGroupedDraws = 100;
 constexpr size_t kNone = std::numeric_limits<size_t>::max();
 
 class Draw {
@@ -141,6 +142,8 @@ ZeroConfig DrawVariant(Draw& draw, const Job& job, ZeroStage stage) {
   config.buckets_in_flight = draw.Of({1, 2, 4});
   config.release_after_forward = draw.OneIn(2);
   config.param_persistence_threshold = draw.Of<int64_t>({0, 0, 300});
+  config.fuse_step = draw.OneIn(2);
+  config.gather_behind_forward = draw.OneIn(2);
   return config;
 }
 
@@ -267,7 +270,8 @@ void CheckSkipped(const Job& job, const ZeroOptimizer& optimizer, const StepRepo
 void TrainStage(const Job& job, const ZeroConfig& config, uint64_t seed, Trained* trained,
                 std::string* bits) {
   ASSERT_OK_AND_ASSIGN(const std::unique_ptr<SimRanks> ranks,
-                       SimRanks::Create(job.world, "", job.specs, config, nullptr, seed));
+                       SimRanks::Create(job.world, seed % 2 == 1 ? SimRanks::kSharedMemory : "",
+                                        job.specs, config, nullptr, seed));
   ASSERT_NO_FATAL_FAILURE(Initialize(job, *ranks));
   ranks->set_order([seed](int rank, size_t parameters) {
     std::vector<size_t> order(parameters);
@@ -331,6 +335,40 @@ TEST(RandomModelsTest, EveryStageHasTheBitsOfTheOthersAndTheWeightsOfOneProcess)
       ASSERT_TRUE(bits == expected_bits) << "the states differ from ddp's";
       ASSERT_EQ(trained.norms, expected.norms);
       ASSERT_EQ(trained.values, expected.values);
+    }
+  }
+}
+
+// What may not be for a job of more ranks than were drawn.
+Job WithRanks(Job job, int world) {
+  job.world = world;
+  job.missing_rank %= world;
+  job.bad_rank %= world;
+  if (job.bad == job.missing) job.bad = kNone;
+  return job;
+}
+
+// Groups round in an order of their own, so ddp's bits are no measure.
+TEST(RandomModelsTest, GroupsOfRanksHaveTheSameBitsInEveryStage) {
+  for (uint64_t seed = 1; seed <= kGroupedDraws; ++seed) {
+    Draw draw(seed + 10'000);
+    const Job drawn = DrawJob(draw);
+    const Job job = WithRanks(drawn, draw.Of({2, 4, 6, 8, 9}));
+    std::vector<int64_t> sizes;
+    for (int64_t size = 1; size < job.world; ++size) {
+      if (job.world % size == 0) sizes.push_back(size);
+    }
+    const auto drawn_size = static_cast<size_t>(draw.Below(static_cast<int64_t>(sizes.size())));
+    std::string expected_bits;
+    for (const ZeroStage stage : {ZeroStage::kOne, ZeroStage::kTwo, ZeroStage::kThree}) {
+      ZeroConfig config = DrawVariant(draw, job, stage);
+      config.shard_group_size = sizes[drawn_size];
+      SCOPED_TRACE(absl::StrCat("draw ", seed, ": ", Describe(job, config)));
+      Trained trained;
+      std::string bits;
+      ASSERT_NO_FATAL_FAILURE(TrainStage(job, config, seed, &trained, &bits));
+      if (stage == ZeroStage::kOne) expected_bits = bits;
+      ASSERT_TRUE(bits == expected_bits) << "the states differ from stage 1's";
     }
   }
 }

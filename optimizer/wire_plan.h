@@ -11,14 +11,15 @@
 //   1, 2     P               -            P
 //   3        P               -            2P, or P where they are kept after forward
 //
+// and gradients that are reduced at each of A micro-steps are reduced (and spread) A times.
+//
 // Where N ranks are a group of G * N that shards the states, this is what goes within groups, and
 // what a group has reduced is all-reduced over the G ranks with the same shard: two halves of P/N
 // elements, (G-1) * P/(N G) of each from every rank (Zhang et al., "MiCS", 2022, section 3.4).
 //
-// and gradients that are reduced at each of A micro-steps are reduced (and spread) A times. What an
-// element costs on the wire depends on the half: partial sums of a deterministic ring travel in the
-// accumulator's type, other gradients in theirs, parameters in the working dtype, and between ranks
-// that share memory nothing does.
+// What an element costs on the wire depends on the half: partial sums of a deterministic ring
+// travel in the accumulator's type, other gradients in theirs, parameters in the working dtype, and
+// between ranks that share memory nothing does.
 #ifndef RINGZERO_OPTIMIZER_WIRE_PLAN_H_
 #define RINGZERO_OPTIMIZER_WIRE_PLAN_H_
 

@@ -138,8 +138,9 @@ struct ZeroConfig {
   std::optional<bool> fuse_step;
 
   // Whether a step's gradients are looked at before it is taken: for the norm, clipping, and
-  // elements that are not finite. Without it such elements spoil the parameters; a fused step then
-  // takes one pass over memory where it takes two.
+  // elements that are not finite. Without it such elements spoil the parameters, and groups of
+  // ranks that come to hold different gradients are not noticed; a fused step then takes one pass
+  // over memory where it takes two.
   bool inspect_gradients = true;
 
   // See PartitionOptions.

@@ -52,8 +52,8 @@ class Trainer : private UnitStore {
   void set_trace(StepTrace* trace) { optimizer_->timeline()->set_trace(trace); }
 
   // The next step of the order of samples.
-  //   OutOfRange  the loss of this rank's samples is not finite; nothing was sent. The message
-  //               has the parameter with the largest weight
+  //   OutOfRange  the loss of this rank's samples is not finite; of this pass no gradient was sent.
+  //               The message has the parameter with the largest weight
   absl::StatusOr<TrainStep> Step();
 
   // Of the working weights on the test set, each rank looking at its share.
