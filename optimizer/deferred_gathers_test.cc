@@ -1,5 +1,5 @@
 // Steps that end while new parameters are on their way. That no bit and no byte of a step changes
-// by it, stage_equality_test.cc shows; that Initialize and the end wait for them,
+// by it, stage_equality_test.cc shows; that all goes on after an end amid them,
 // tests/integration/zero_process_test.cc.
 #include <algorithm>
 #include <cstdint>
@@ -132,15 +132,27 @@ TEST(DeferredGathersTest, WhatIsLoadedIsNotOverwrittenByThoseThatComeLater) {
   }
 }
 
-// In one thread the others cannot move meanwhile.
-TEST(DeferredGathersTest, DestroyedWithThemUnderWayItWaitsAndFailsWhereTheyDoNotCome) {
+// The first rank of which some are under way; in one thread it waits for the others in vain.
+int RankThatWaits(SimRanks& ranks) {
+  const std::vector<bool> gathered = Gathered(ranks, kUnits - 1);
+  const auto first = std::ranges::find(gathered, false);
+  EXPECT_NE(first, gathered.end());
+  const int rank = static_cast<int>(first - gathered.begin());
+  EXPECT_OK(ranks.communicator(rank).status());
+  return rank;
+}
+
+TEST(DeferredGathersTest, InitializingAgainWaitsForThem) {
   const auto ranks = MakeRanks(ZeroStage::kOne, /*behind_forward=*/true);
   StepAll(*ranks);
-  const std::vector<bool> gathered = Gathered(*ranks, kUnits - 1);
-  const auto first = std::ranges::find(gathered, false);
-  ASSERT_NE(first, gathered.end());
-  const int rank = static_cast<int>(first - gathered.begin());
-  ASSERT_OK(ranks->communicator(rank).status());
+  EXPECT_THAT(ranks->optimizer(RankThatWaits(*ranks)).StartInitialize([](size_t, auto) {}),
+              StatusIs(absl::StatusCode::kDeadlineExceeded));
+}
+
+TEST(DeferredGathersTest, DestroyedWithThemUnderWayItWaitsForThem) {
+  const auto ranks = MakeRanks(ZeroStage::kOne, /*behind_forward=*/true);
+  StepAll(*ranks);
+  const int rank = RankThatWaits(*ranks);
   ranks->Destroy(rank);
   EXPECT_THAT(ranks->communicator(rank).status(), StatusIs(absl::StatusCode::kDeadlineExceeded));
 }

@@ -88,31 +88,6 @@ TEST(ZeroProcessTest, AnOptimizerThatIsDestroyedBehindAStepLeavesItsCommunicator
       Each(""));
 }
 
-// Rounds of a step, after which everything is initialized while parameters are on their way.
-absl::Status InitializeBehindSteps(Transport* transport) {
-  RZ_ASSIGN_OR_RETURN(const auto comm, Communicator::Create(transport, {}));
-  RZ_ASSIGN_OR_RETURN(const auto optimizer, Make(comm.get(), Behind()));
-  for (int round = 0; round < kRounds; ++round) {
-    RZ_RETURN_IF_ERROR(Step(*optimizer));
-    const float expected = 7 + static_cast<float>(round);
-    RZ_RETURN_IF_ERROR(Fill(*optimizer, expected));
-    RZ_RETURN_IF_ERROR(comm->Barrier());
-    for (size_t p = 0; p < kUnits; ++p) {
-      for (const float value : optimizer->Params<float>(p)) {
-        if (value != expected) return absl::DataLossError(absl::StrCat(value, " in ", p));
-      }
-    }
-  }
-  return absl::OkStatus();
-}
-
-TEST(ZeroProcessTest, WhatIsInitializedIsNotOverwrittenByGathersBehindAStep) {
-  EXPECT_THAT(
-      RunInProcesses(kWorld, Tcp(),
-                     [](Transport* transport) { return TextOf(InitializeBehindSteps(transport)); }),
-      Each(""));
-}
-
 // Whatever changes parameters comes while units are on their way that nobody waits for.
 absl::Status PrefetchInVain(Transport* transport) {
   RZ_ASSIGN_OR_RETURN(const auto comm, Communicator::Create(transport, {}));
