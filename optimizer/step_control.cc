@@ -8,6 +8,7 @@
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "runtime/base/fnv_hash.h"
 
 namespace rz {
 namespace {
@@ -66,14 +67,6 @@ absl::Status CheckReplicas(absl::Span<const StepVote> votes, size_t group_size) 
   return absl::OkStatus();
 }
 
-// FNV-1a, 64 bits.
-constexpr uint64_t kHashOfNothing = 0xcbf29ce484222325u;
-
-uint64_t HashText(std::string_view text, uint64_t hash = kHashOfNothing) {
-  for (const char c : text) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3u;
-  return hash;
-}
-
 }  // namespace
 
 absl::StatusOr<StepDecision> Decide(absl::Span<const StepVote> votes, size_t group_size) {
@@ -108,13 +101,13 @@ uint64_t GroupHash(const FlatLayout& layout, const ZeroConfig& config) {
     if (spec.group == 0 && !spec.frozen) continue;
     absl::StrAppend(&groups, spec.name, " ", spec.group, spec.frozen ? " frozen\n" : "\n");
   }
-  return HashText(groups);
+  return FnvHash(groups);
 }
 
 uint64_t GroupHash(uint64_t groups, absl::Span<const double> learning_rates) {
-  return HashText({reinterpret_cast<const char*>(learning_rates.data()),
-                   learning_rates.size() * sizeof(double)},
-                  groups);
+  return FnvHash({reinterpret_cast<const char*>(learning_rates.data()),
+                  learning_rates.size() * sizeof(double)},
+                 groups);
 }
 
 uint64_t PlanHash(const FlatLayout& layout, const Partition& partition, const ZeroConfig& config) {
@@ -126,7 +119,7 @@ uint64_t PlanHash(const FlatLayout& layout, const Partition& partition, const Ze
     absl::StrAppend(&plan, spec.name, " [", absl::StrJoin(spec.shape, ","), "] ", spec.unit, " ",
                     spec.group, spec.frozen ? " frozen " : " ", spec.tied_to, "\n");
   }
-  return HashText(plan);
+  return FnvHash(plan);
 }
 
 }  // namespace rz

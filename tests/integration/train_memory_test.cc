@@ -8,16 +8,14 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_split.h"
 #include "gmock/gmock.h"
-#include "tests/integration/subprocess.h"
+#include "tests/integration/train_ranks.h"
 #include "tools/train/process_memory.h"
 
 namespace rz {
 namespace {
 
 using ::rz::testing::Ending;
-using ::rz::testing::EndOf;
-using ::rz::testing::ProgramPath;
-using ::rz::testing::Subprocess;
+using ::rz::testing::TrainRanks;
 
 // What a table's row says of a stage, in MB.
 struct Row {
@@ -49,11 +47,9 @@ std::map<std::string, Row> RowsOf(const std::string& output) {
 // 3,157,002 parameters in layers of one size: 50.5 MB of states a rank in ddp, 202 MB together.
 TEST(TrainMemoryTest, PssFallsWithTheStageAsTheFormulaSays) {
   if (!ReadProcessMemory()) GTEST_SKIP() << "/proc/self/smaps_rollup is not there";
-  Subprocess program({ProgramPath("tools/rz_run"), "-n", "4", "--", ProgramPath("tools/rz_train"),
-                      "--dataset=synthetic",
-                      "--model=512-512-512-512-512-512-512-512-512-512-512-512-512-10",
-                      "--global-batch=16", "--steps=2", "--compare"});
-  const Ending ending = EndOf(program);
+  const Ending ending = TrainRanks(
+      4, {"--dataset=synthetic", "--model=512-512-512-512-512-512-512-512-512-512-512-512-512-10",
+          "--global-batch=16", "--steps=2", "--compare"});
   ASSERT_EQ(ending.exit_code, 0) << ending.err;
   std::map<std::string, Row> rows = RowsOf(ending.out);
   ASSERT_EQ(rows.size(), 5u) << ending.out;

@@ -4,15 +4,15 @@
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "tests/integration/subprocess.h"
+#include "tests/integration/train_ranks.h"
 
 namespace rz {
 namespace {
 
+using ::rz::testing::Arguments;
+using ::rz::testing::Concat;
 using ::rz::testing::Ending;
-using ::rz::testing::EndOf;
-using ::rz::testing::ProgramPath;
-using ::rz::testing::Subprocess;
+using ::rz::testing::TrainRanks;
 using ::testing::AllOf;
 using ::testing::ContainsRegex;
 using ::testing::HasSubstr;
@@ -20,20 +20,10 @@ using ::testing::Not;
 
 // Two ranks whose fp16 gradients overflow: a fixed scale is too large for good, a dynamic one comes
 // down.
-Ending TrainWithOverflow(const std::vector<std::string>& more) {
-  std::vector<std::string> arguments = {ProgramPath("tools/rz_run"),
-                                        "-n",
-                                        "2",
-                                        "--",
-                                        ProgramPath("tools/rz_train"),
-                                        "--dataset=synthetic",
-                                        "--model=20-24-5",
-                                        "--global-batch=50",
-                                        "--dtype=fp16",
-                                        "--steps=20"};
-  arguments.insert(arguments.end(), more.begin(), more.end());
-  Subprocess run(arguments);
-  return EndOf(run);
+Ending TrainWithOverflow(const Arguments& more) {
+  return TrainRanks(2, Concat({"--dataset=synthetic", "--model=20-24-5", "--global-batch=50",
+                               "--dtype=fp16", "--steps=20"},
+                              more));
 }
 
 TEST(TrainSkipTest, TenSkippedStepsInARowEndTheRun) {

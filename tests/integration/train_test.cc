@@ -23,49 +23,38 @@
 #include "runtime/base/status_matchers.h"
 #include "tests/integration/hand_started_ranks.h"
 #include "tests/integration/subprocess.h"
+#include "tests/integration/train_ranks.h"
 #include "tools/train/run_report.h"
 
 namespace rz {
 namespace {
 
+using ::rz::testing::Arguments;
+using ::rz::testing::Concat;
 using ::rz::testing::Ending;
 using ::rz::testing::EndOf;
 using ::rz::testing::ProgramPath;
 using ::rz::testing::Subprocess;
+using ::rz::testing::TrainRanks;
 using ::testing::AllOf;
 using ::testing::ContainsRegex;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::Not;
 
-constexpr char kRun[] = "tools/rz_run";
 constexpr char kTrain[] = "tools/rz_train";
 
-using Arguments = std::vector<std::string>;
 using Environment = Subprocess::Environment;
 
 // 20-24-16-5 has 989 parameters: a multiple of neither 2, 3, 4, 5 nor 8.
 const Arguments kSmall = {"--dataset=synthetic", "--model=20-24-16-5", "--global-batch=50",
                           "--steps=12"};
 
-Arguments Concat(Arguments a, const Arguments& b) {
-  a.insert(a.end(), b.begin(), b.end());
-  return a;
-}
-
-// Runs rz_train on `ranks` ranks with rz_run.
-Ending RunRanks(int ranks, const Arguments& arguments, const Environment& environment = {}) {
-  Subprocess program(
-      Concat({ProgramPath(kRun), "-n", absl::StrCat(ranks), "--", ProgramPath(kTrain)}, arguments),
-      "", environment);
-  return EndOf(program);
-}
-
 ReferenceRun Train(int ranks, const Arguments& arguments, const Environment& environment = {}) {
   const std::string path = absl::StrCat(::testing::TempDir(), "/report.json");
   std::filesystem::remove(path);
   const Ending result =
-      RunRanks(ranks, Concat(arguments, {absl::StrCat("--report=", path)}), environment);
+      TrainRanks(ranks, Concat(arguments, {absl::StrCat("--report=", path)}), environment);
   EXPECT_EQ(result.exit_code, 0) << result.out << result.err;
   const absl::StatusOr<ReferenceRun> run = ReadReference(path);
   EXPECT_OK(run);
@@ -212,7 +201,7 @@ TEST(TrainOptimizerTest, EachLearnsAndGivesTheSameBitsInEveryStage) {
 // 4096 samples in batches of 600: the last batch of an epoch has 496.
 TEST(TrainOutputTest, Epochs_PrintAccuracyAndTheLastBatchCounts) {
   const Ending result =
-      RunRanks(3, {"--dataset=synthetic", "--model=20-24-5", "--global-batch=600", "--epochs=4"});
+      TrainRanks(3, {"--dataset=synthetic", "--model=20-24-5", "--global-batch=600", "--epochs=4"});
   EXPECT_EQ(result.exit_code, 0) << result.err;
   EXPECT_THAT(result.out, AllOf(HasSubstr("28 steps of 7 an epoch"),
                                 ContainsRegex("epoch 1/4 .* 7/7 loss .* test accuracy 0\\."),
@@ -223,9 +212,10 @@ TEST(TrainOutputTest, OutputOfARun) {
   const std::string report = absl::StrCat(::testing::TempDir(), "/ddp.json");
   const Arguments ring =
       Concat(kSmall, {"--algo=all_reduce:ring,reduce_scatter:ring,all_gather:ring"});
-  const Ending ddp = RunRanks(4, Concat(ring, {"--stage=ddp", absl::StrCat("--report=", report)}));
+  const Ending ddp =
+      TrainRanks(4, Concat(ring, {"--stage=ddp", absl::StrCat("--report=", report)}));
   ASSERT_EQ(ddp.exit_code, 0) << ddp.err;
-  const Ending zero = RunRanks(4, Concat(ring, {absl::StrCat("--reference=", report)}));
+  const Ending zero = TrainRanks(4, Concat(ring, {absl::StrCat("--reference=", report)}));
   ASSERT_EQ(zero.exit_code, 0) << zero.err;
   EXPECT_THAT(zero.err, IsEmpty());
   EXPECT_THAT(
@@ -252,7 +242,7 @@ TEST(TrainOutputTest, Configuration_IsTakenAndShown) {
       "zero_optimization": {"stage": 1}, "steps_per_print": 11, "wall_clock_breakdown": true})";
   const Arguments arguments = {"--dataset=synthetic", "--model=20-24-5", "--steps=22",
                                "--config=" + path};
-  const Ending run = RunRanks(2, arguments);
+  const Ending run = TrainRanks(2, arguments);
   EXPECT_EQ(run.exit_code, 0) << run.err;
   EXPECT_THAT(run.out, AllOf(HasSubstr("stage zero-1, float16"), HasSubstr("Lion, lr 0.001"),
                              HasSubstr("clip 1, global batch 50"), HasSubstr("scale 65536"),
@@ -270,9 +260,9 @@ TEST(TrainOutputTest, Configuration_IsTakenAndShown) {
 
 TEST(TrainOutputTest, Compare_RunsEveryStageAndShowsOneResult) {
   const Ending result =
-      RunRanks(3, Concat(kSmall, {"--compare",
-                                  "--algo=all_reduce:pairwise,reduce_scatter:pairwise,"
-                                  "all_gather:ring"}));
+      TrainRanks(3, Concat(kSmall, {"--compare",
+                                    "--algo=all_reduce:pairwise,reduce_scatter:pairwise,"
+                                    "all_gather:ring"}));
   EXPECT_EQ(result.exit_code, 0) << result.err;
   // 2 other ranks, 416 elements of 2 bytes a half; the last layer is not gathered twice.
   EXPECT_THAT(result.out,
@@ -288,13 +278,13 @@ TEST(TrainOutputTest, Compare_RunsEveryStageAndShowsOneResult) {
 const Arguments kDiverging = {"--lr=1000", "--weight-decay=1000", "--steps=1000"};
 
 TEST(TrainOutputTest, LossThatIsNotFinite_EndsTheRunAndNamesStepRankAndWeights) {
-  const Ending alone = RunRanks(1, Concat(kSmall, kDiverging));
+  const Ending alone = TrainRanks(1, Concat(kSmall, kDiverging));
   EXPECT_EQ(alone.exit_code, 1);
   EXPECT_THAT(
       alone.err,
       ContainsRegex("rz_train: rank 0: step [0-9]+: the loss of 50 samples of rank 0 is not "
                     "a number \\(largest weight [0-9.e+]+, in layer[0-9].weight\\)"));
-  const Ending two = RunRanks(2, Concat(kSmall, kDiverging));
+  const Ending two = TrainRanks(2, Concat(kSmall, kDiverging));
   EXPECT_EQ(two.exit_code, 1);
   EXPECT_THAT(two.err, ContainsRegex("step [0-9]+: the loss of 25 samples of rank [01]"));
   EXPECT_THAT(two.out, Not(HasSubstr("weights crc32c")));

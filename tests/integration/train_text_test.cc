@@ -14,41 +14,31 @@
 #include "runtime/base/simd_level.h"
 #include "runtime/base/status_matchers.h"
 #include "tests/integration/subprocess.h"
+#include "tests/integration/train_ranks.h"
 #include "tools/train/run_report.h"
 #include "tools/train/text_source.h"
 
 namespace rz {
 namespace {
 
+using ::rz::testing::Arguments;
+using ::rz::testing::Concat;
 using ::rz::testing::Ending;
 using ::rz::testing::EndOf;
 using ::rz::testing::ProgramPath;
 using ::rz::testing::Subprocess;
+using ::rz::testing::TrainRanks;
 using ::testing::AllOf;
 using ::testing::ContainsRegex;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::Not;
 
-using Arguments = std::vector<std::string>;
 using Environment = Subprocess::Environment;
 
 // 6,495 parameters, in units that no number of ranks divides.
 const Arguments kSmall = {"--dataset=synthetic", "--model=gpt-2x3x15x13", "--global-batch=10",
                           "--steps=6",           "--sample=40",           "--temperature=1"};
-
-Arguments Concat(Arguments a, const Arguments& b) {
-  a.insert(a.end(), b.begin(), b.end());
-  return a;
-}
-
-Ending RunRanks(int ranks, const Arguments& arguments, const Environment& environment = {}) {
-  Subprocess program(Concat({ProgramPath("tools/rz_run"), "-n", absl::StrCat(ranks), "--",
-                             ProgramPath("tools/rz_train")},
-                            arguments),
-                     "", environment);
-  return EndOf(program);
-}
 
 // What follows `line` to the end of the output.
 std::string From(const std::string& output, const std::string& line) {
@@ -63,7 +53,7 @@ double NumberAfter(const std::string& output, const std::string& text) {
 
 // Checksum and sample.
 std::string ResultOf(int ranks, const Arguments& arguments, const Environment& environment = {}) {
-  const Ending ending = RunRanks(ranks, arguments, environment);
+  const Ending ending = TrainRanks(ranks, arguments, environment);
   EXPECT_EQ(ending.exit_code, 0) << ending.err;
   const std::string result = From(ending.out, "weights crc32c ");
   EXPECT_THAT(result, HasSubstr("text of the model, 40 characters"));
@@ -110,7 +100,7 @@ TEST(TrainTextTest, AnyNumberOfRanks_HasTheLossesOfOne) {
   for (const int ranks : {1, 2, 3, 4}) {
     const std::string path = absl::StrCat(::testing::TempDir(), "/text.json");
     std::filesystem::remove(path);
-    const Ending ending = RunRanks(
+    const Ending ending = TrainRanks(
         ranks, Concat(kSmall, {"--dtype=fp32", "--steps=20", absl::StrCat("--report=", path)}));
     ASSERT_EQ(ending.exit_code, 0) << ending.err;
     ASSERT_OK_AND_ASSIGN(const ReferenceRun run, ReadReference(path));
@@ -124,7 +114,7 @@ TEST(TrainTextTest, AnyNumberOfRanks_HasTheLossesOfOne) {
 
 TEST(TrainTextTest, Compare_RunsEveryStageAndShowsOneResult) {
   const Ending ending =
-      RunRanks(3, {"--dataset=synthetic", "--model=gpt-2x3x15x13", "--steps=3", "--compare"});
+      TrainRanks(3, {"--dataset=synthetic", "--model=gpt-2x3x15x13", "--steps=3", "--compare"});
   EXPECT_EQ(ending.exit_code, 0) << ending.err;
   EXPECT_THAT(ending.out, AllOf(ContainsRegex("stage 3: 3 steps in .* validation loss"),
                                 HasSubstr("zero-3"), Not(HasSubstr("text of the model"))));
@@ -151,7 +141,7 @@ TEST(TrainTextTest, ATiedModel_HasTheSameWeightsInEveryStageAndLearns) {
 }
 
 TEST(TrainTextTest, Output_HasCharactersLossAndEntropies) {
-  const Ending ending = RunRanks(2, kSmall);
+  const Ending ending = TrainRanks(2, kSmall);
   EXPECT_EQ(ending.exit_code, 0) << ending.err;
   EXPECT_THAT(ending.err, IsEmpty());
   EXPECT_THAT(
@@ -170,7 +160,7 @@ TEST(TrainTextTest, Output_HasCharactersLossAndEntropies) {
 
 // Its letters follow from the two before them, so bigrams do not suffice.
 TEST(TrainTextTest, SyntheticText_IsLearnedBeyondItsBigrams) {
-  const Ending ending = RunRanks(
+  const Ending ending = TrainRanks(
       2, {"--dataset=synthetic", "--model=gpt-2x2x32x16", "--steps=600", "--lr=0.01", "--stage=3"});
   ASSERT_EQ(ending.exit_code, 0) << ending.err;
   const double loss = NumberAfter(ending.out, "validation loss ");
@@ -180,7 +170,7 @@ TEST(TrainTextTest, SyntheticText_IsLearnedBeyondItsBigrams) {
 
 TEST(TrainTextTest, TheBible_IsLearnedBeyondItsBigrams) {
   if (absl::IsNotFound(ReadBible().status())) GTEST_SKIP() << "apt-get install bible-kjv";
-  const Ending ending = RunRanks(2, {"--dataset=bible-kjv", "--steps=250", "--sample=200"});
+  const Ending ending = TrainRanks(2, {"--dataset=bible-kjv", "--steps=250", "--sample=200"});
   ASSERT_EQ(ending.exit_code, 0) << ending.err;
   EXPECT_THAT(ending.out, AllOf(HasSubstr("bible-kjv, 4298239 characters of 73 kinds"),
                                 HasSubstr("bigram entropy 2.343, trigram 1.740")));
@@ -193,7 +183,7 @@ TEST(TrainTextTest, AnyTextFile_AndRanksWithOtherTextsAreRefused) {
   const std::string path = absl::StrCat(::testing::TempDir(), "/some.txt");
   std::ofstream(path) << SyntheticText(7, 3000);
   const Arguments arguments = {"--dataset=bible-kjv", "--model=gpt-1x1x8x8", "--steps=2"};
-  const Ending ending = RunRanks(2, Concat(arguments, {"--data-dir=" + path}));
+  const Ending ending = TrainRanks(2, Concat(arguments, {"--data-dir=" + path}));
   EXPECT_EQ(ending.exit_code, 0) << ending.err;
   EXPECT_THAT(ending.out, HasSubstr("some.txt, 3000 characters of 16 kinds"));
   const std::string folder = absl::StrCat(::testing::TempDir(), "/of_rank_");

@@ -14,15 +14,19 @@
 #include "gmock/gmock.h"
 #include "runtime/base/status_matchers.h"
 #include "tests/integration/subprocess.h"
+#include "tests/integration/train_ranks.h"
 #include "tools/bench/json.h"
 
 namespace rz {
 namespace {
 
+using ::rz::testing::Arguments;
+using ::rz::testing::Concat;
 using ::rz::testing::Ending;
 using ::rz::testing::EndOf;
 using ::rz::testing::ProgramPath;
 using ::rz::testing::Subprocess;
+using ::rz::testing::TrainRanks;
 using ::testing::AllOf;
 using ::testing::ContainsRegex;
 using ::testing::ElementsAre;
@@ -32,8 +36,6 @@ using ::testing::Not;
 constexpr int kRanks = 3;
 constexpr int kSteps = 6;
 constexpr double kRounding = 0.0011;  // microseconds: two of a nanosecond's thousandths
-
-using Arguments = std::vector<std::string>;
 
 // A complete event.
 struct Event {
@@ -105,20 +107,10 @@ Trace ReadTrace(const std::string& path) {
 Trace TraceOf(const Arguments& arguments) {
   const std::string path = absl::StrCat(::testing::TempDir(), "/trace.json");
   const std::string report = absl::StrCat(::testing::TempDir(), "/trace_report.json");
-  Arguments command = {ProgramPath("tools/rz_run"),
-                       "-n",
-                       absl::StrCat(kRanks),
-                       "--",
-                       ProgramPath("tools/rz_train"),
-                       "--dataset=synthetic",
-                       "--model=20-24-16-5",
-                       "--global-batch=50",
-                       absl::StrCat("--steps=", kSteps),
-                       "--trace=" + path,
-                       "--report=" + report};
-  command.insert(command.end(), arguments.begin(), arguments.end());
-  Subprocess program(command);
-  const Ending ending = EndOf(program);
+  const Ending ending = TrainRanks(
+      kRanks, Concat({"--dataset=synthetic", "--model=20-24-16-5", "--global-batch=50",
+                      absl::StrCat("--steps=", kSteps), "--trace=" + path, "--report=" + report},
+                     arguments));
   EXPECT_EQ(ending.exit_code, 0) << ending.err;
   EXPECT_THAT(ending.out, HasSubstr(absl::StrCat("trace: ", path, ": steps 1 to ", kSteps, ", ")));
   Trace trace = ReadTrace(path);

@@ -9,6 +9,7 @@
 #include "absl/strings/str_join.h"
 #include "collectives/algorithm.h"
 #include "collectives/kernels/reduce_kernel.h"
+#include "runtime/base/fnv_hash.h"
 #include "runtime/base/nearest_name.h"
 #include "runtime/base/status_macros.h"
 #include "runtime/rendezvous/limits.h"
@@ -21,13 +22,6 @@ constexpr int64_t kMaxSamples = 10'000'000;  // 8 bytes each
 constexpr int64_t kMaxAggregate = 1024;
 constexpr int64_t kMaxUnalign = 4096;
 constexpr IntRange kSwitch = {0, 1};
-
-// FNV-1a.
-uint64_t Hash(const std::string& text) {
-  uint64_t hash = 0xcbf29ce484222325;
-  for (const char c : text) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3;
-  return hash == 0 ? 1 : hash;
-}
 
 // All values where `text` is "all", otherwise the one that `parse` reads.
 template <typename T, size_t N, typename Parse>
@@ -75,7 +69,8 @@ std::string BenchConfig::SkippedKinds() const {
 }
 
 uint64_t BenchConfig::AgreementHash() const {
-  return Hash(absl::StrCat(absl::StrJoin(arguments, "\n"), "\n", algorithms));
+  const uint64_t hash = FnvHash(absl::StrCat(absl::StrJoin(arguments, "\n"), "\n", algorithms));
+  return hash == 0 ? 1 : hash;
 }
 
 void BenchFlags::DeclareShape(FlagSet* flags) {

@@ -36,16 +36,10 @@ std::optional<int64_t> BytesOf(absl::string_view line, absl::string_view name) {
 // A rank's words: now and peak, each PSS and RSS; below 0 where it does not know.
 using Words = std::array<int64_t, 4>;
 
-BytesOverRanks OverRanks(absl::Span<const Words> all, size_t word) {
-  BytesOverRanks over;
-  for (size_t rank = 0; rank < all.size(); ++rank) {
-    const int64_t bytes = all[rank][word];
-    over.mean += static_cast<double>(bytes) / static_cast<double>(all.size());
-    if (rank > 0 && bytes <= over.max) continue;
-    over.max = bytes;
-    over.max_rank = static_cast<int>(rank);
-  }
-  return over;
+BytesOverRanks Summarize(absl::Span<const Words> all, size_t word) {
+  std::vector<int64_t> bytes;
+  for (const Words& words : all) bytes.push_back(words[word]);
+  return SummarizeRanks<int64_t>(bytes);
 }
 
 void AppendCells(std::string* table, const BytesOverRanks& over) {
@@ -98,10 +92,10 @@ absl::StatusOr<std::optional<ProcessMemoryOverRanks>> MemoryOverRanks(
   if (std::any_of(all.begin(), all.end(), [](const Words& words) { return words[0] < 0; })) {
     return std::optional<ProcessMemoryOverRanks>();
   }
-  return std::optional<ProcessMemoryOverRanks>({.pss = OverRanks(all, 0),
-                                                .pss_peak = OverRanks(all, 1),
-                                                .rss = OverRanks(all, 2),
-                                                .rss_peak = OverRanks(all, 3)});
+  return std::optional<ProcessMemoryOverRanks>({.pss = Summarize(all, 0),
+                                                .pss_peak = Summarize(all, 1),
+                                                .rss = Summarize(all, 2),
+                                                .rss_peak = Summarize(all, 3)});
 }
 
 std::string RenderProcessMemory(absl::Span<const ShapeProcessMemory> runs) {

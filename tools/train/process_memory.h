@@ -14,6 +14,7 @@
 #include "absl/types/span.h"
 #include "collectives/communicator.h"
 #include "optimizer/memory_report.h"
+#include "tools/train/over_ranks.h"
 
 namespace rz {
 
@@ -43,11 +44,7 @@ class ProcessMemorySamples {
   std::optional<ProcessMemory> peak_;
 };
 
-struct BytesOverRanks {
-  double mean = 0;
-  int64_t max = 0;
-  int max_rank = 0;  // the first that has it
-};
+using BytesOverRanks = OverRanks<int64_t>;
 
 struct ProcessMemoryOverRanks {
   BytesOverRanks pss;

@@ -1,6 +1,5 @@
 #include "tools/train/step_breakdown.h"
 
-#include <algorithm>
 #include <vector>
 
 #include "absl/strings/ascii.h"
@@ -48,16 +47,11 @@ StepBreakdown BreakDown(absl::Span<const StepTimes> sums, int64_t steps) {
   breakdown.world = static_cast<int>(sums.size());
   breakdown.steps = steps;
   for (size_t row = 0; row < kBreakdownRows; ++row) {
-    TimeOverRanks& over = breakdown.rows[row];
-    for (size_t rank = 0; rank < sums.size(); ++rank) {
-      const double time =
-          absl::ToDoubleMilliseconds(RowOf(sums[rank], row)) / static_cast<double>(steps);
-      over.mean += time / static_cast<double>(sums.size());
-      over.min = rank == 0 ? time : std::min(over.min, time);
-      if (rank > 0 && time <= over.max) continue;
-      over.max = time;
-      over.max_rank = static_cast<int>(rank);
+    std::vector<double> times;
+    for (const StepTimes& sum : sums) {
+      times.push_back(absl::ToDoubleMilliseconds(RowOf(sum, row)) / static_cast<double>(steps));
     }
+    breakdown.rows[row] = SummarizeRanks<double>(times);
   }
   return breakdown;
 }

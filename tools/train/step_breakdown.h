@@ -14,6 +14,7 @@
 #include "absl/types/span.h"
 #include "collectives/communicator.h"
 #include "optimizer/step_timeline.h"
+#include "tools/train/over_ranks.h"
 
 namespace rz {
 
@@ -27,12 +28,7 @@ inline constexpr size_t kHiddenRow = kStepPartCount + 1;
 std::string_view BreakdownRowName(size_t row);
 
 // Milliseconds a step: each rank's mean over the steps, then over ranks.
-struct TimeOverRanks {
-  double mean = 0;
-  double min = 0;
-  double max = 0;
-  int max_rank = 0;  // the first that has it
-};
+using TimeOverRanks = OverRanks<double>;
 
 struct StepBreakdown {
   int world = 0;

@@ -6,6 +6,7 @@
 #include "absl/strings/escaping.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "runtime/base/fnv_hash.h"
 #include "runtime/base/status_macros.h"
 #include "tools/train/config_file.h"
 #include "tools/train/limits.h"
@@ -38,13 +39,6 @@ absl::StatusOr<int64_t> ParseShardGroup(const std::string& text) {
                    absl::CHexEscape(text), "'"));
 }
 
-// FNV-1a.
-uint64_t Hash(const std::string& text) {
-  uint64_t hash = 0xcbf29ce484222325;
-  for (const char c : text) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3;
-  return hash;
-}
-
 }  // namespace
 
 std::string TrainConfig::AgreementText() const {
@@ -60,11 +54,30 @@ std::string TrainConfig::AgreementText() const {
 }
 
 uint64_t TrainConfig::AgreementHash(const std::string& of_dataset) const {
-  const uint64_t hash = Hash(absl::StrCat(AgreementText(), of_dataset));
+  const uint64_t hash = FnvHash(absl::StrCat(AgreementText(), of_dataset));
   return hash == 0 ? 1 : hash;
 }
 
 void TrainFlags::Declare(FlagSet* flags) {
+  DeclareWorkload(flags);
+  DeclareSharding(flags);
+  flags->String(
+      "config", &config_path_,
+      "JSON with DeepSpeed's keys (docs/configuration.md); flags beat it. What neither says "
+      "is then as there, not as here: ddp, fp32, lr 0.001, weight decay 0, clip 1");
+  flags->Bool("print-config", &values_.print_config,
+              "print --config as it was resolved, with where each value came from, and stop");
+  DeclareOptimizer(flags);
+  DeclareRun(flags);
+  flags->String("report", &values_.report_path, "write what rank 0 measured to this JSON file");
+  flags->String("trace", &values_.trace_path,
+                "write what every rank did, moment by moment, to this file, for ui.perfetto.dev or "
+                "chrome://tracing: the last steps, as many as fit");
+  flags->String("reference", &values_.reference_path,
+                "a --report of a ddp run of the same model and ranks, to show beside this one");
+}
+
+void TrainFlags::DeclareWorkload(FlagSet* flags) {
   flags->Enum("dataset", &values_.dataset, {"fashion-mnist", "bible-kjv", "synthetic"},
               "what to train on; synthetic is made from the seed to fit the model");
   flags->String("data-dir", &values_.data_dir,
@@ -74,6 +87,9 @@ void TrainFlags::Declare(FlagSet* flags) {
       absl::StrCat("widths of an MLP over images: input, hidden layers, classes (", kImageModel,
                    " without it); with a text a transformer, gpt-LAYERSxHEADSxWIDTHxCONTEXT (",
                    kTextModel, "; with -tied behind it the head is the embedding)"));
+}
+
+void TrainFlags::DeclareSharding(FlagSet* flags) {
   flags->Enum(
       "stage", &stage_, {"ddp", "0", "naive", "1", "2", "3"},
       "what is sharded: nothing (ddp, 0), the optimizer states (1; naive, which all-reduces "
@@ -89,13 +105,6 @@ void TrainFlags::Declare(FlagSet* flags) {
                 "collective:algorithm,... as in RZ_ALGO, which it beats, e.g. reduce_scatter:ring");
   flags->Enum("transport", &values_.transport, {"auto", "tcp", "shm"},
               "what carries the bytes: the best there is, TCP alone, shared memory alone");
-  flags->String(
-      "config", &config_path_,
-      "JSON with DeepSpeed's keys (docs/configuration.md); flags beat it. What neither says "
-      "is then as there, not as here: ddp, fp32, lr 0.001, weight decay 0, clip 1");
-  flags->Bool("print-config", &values_.print_config,
-              "print --config as it was resolved, with where each value came from, and stop");
-  DeclareOptimizer(flags);
   flags->Int("accumulate", &values_.zero.gradient_accumulation_steps, {1, kMaxGlobalBatch},
              "micro-steps of a step, which share its samples");
   flags->Enum("accumulation", &accumulation_, {"local", "shard"},
@@ -108,6 +117,9 @@ void TrainFlags::Declare(FlagSet* flags) {
       "progress-thread", &progress_thread_, {"auto", "on", "off"},
       "whether a thread of each rank moves collectives while the rank computes; auto: where "
       "they overlap with computing and ranks talk over a network");
+}
+
+void TrainFlags::DeclareRun(FlagSet* flags) {
   flags->Int("global-batch", &values_.global_batch, {1, kMaxGlobalBatch},
              absl::StrCat("samples of a step over all ranks, which take the rounded-up or -down "
                           "share (with a text ",
@@ -124,12 +136,6 @@ void TrainFlags::Declare(FlagSet* flags) {
                 "of --sample: the lower, the likelier each character; 0 takes the likeliest");
   flags->Bool("compare", &values_.compare,
               "train with every stage, one after the other, and show what each costs");
-  flags->String("report", &values_.report_path, "write what rank 0 measured to this JSON file");
-  flags->String("trace", &values_.trace_path,
-                "write what every rank did, moment by moment, to this file, for ui.perfetto.dev or "
-                "chrome://tracing: the last steps, as many as fit");
-  flags->String("reference", &values_.reference_path,
-                "a --report of a ddp run of the same model and ranks, to show beside this one");
 }
 
 void TrainFlags::DeclareOptimizer(FlagSet* flags) {
@@ -158,7 +164,7 @@ void TrainFlags::DeclareOptimizer(FlagSet* flags) {
 absl::Status TrainFlags::ReadWorkload(const FlagSet& flags, TrainConfig* config) const {
   const bool is_text = config->dataset == "bible-kjv" ||
                        (config->dataset == "synthetic" && IsTransformerText(model_));
-  const std::string text = !model_.empty() ? model_ : is_text ? kTextModel : kImageModel;
+  const std::string text = flags.WasSet("model") ? model_ : is_text ? kTextModel : kImageModel;
   if (is_text && !IsTransformerText(text)) {
     return absl::InvalidArgumentError(absl::StrCat(
         "--model \"", text, "\" does not fit ", config->dataset,

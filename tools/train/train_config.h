@@ -82,7 +82,10 @@ class TrainFlags {
                                    int ranks) const;
 
  private:
+  void DeclareWorkload(FlagSet* flags);
+  void DeclareSharding(FlagSet* flags);
   void DeclareOptimizer(FlagSet* flags);
+  void DeclareRun(FlagSet* flags);
   // Model and data, and what the other flags are with a text where they are not given.
   absl::Status ReadWorkload(const FlagSet& flags, TrainConfig* config) const;
   void ReadOptimizer(const FlagSet& flags, TrainConfig* config) const;

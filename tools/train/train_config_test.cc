@@ -145,6 +145,7 @@ TEST(TrainConfigTest, ValuesOutOfBounds_NameTheFlag) {
     EXPECT_THAT(Read({argument}), StatusIs(kInvalidArgument, HasSubstr(flag))) << argument;
   }
   EXPECT_THAT(Read({"--model=784-x"}), StatusIs(kInvalidArgument, HasSubstr("784-x")));
+  EXPECT_THAT(Read({"--model="}), StatusIs(kInvalidArgument, HasSubstr("model \"\"")));
   EXPECT_THAT(Read({"--model=784-257"}), StatusIs(kInvalidArgument, HasSubstr("256 classes")));
   EXPECT_THAT(Read({"--steps=1", "--epochs=1"}), StatusIs(kInvalidArgument, HasSubstr("exclude")));
   EXPECT_THAT(Read({"--compare", "--stage=1"}),
