@@ -9,41 +9,28 @@
 #include "gmock/gmock.h"
 #include "tests/integration/hand_started_ranks.h"
 #include "tests/integration/subprocess.h"
+#include "tests/integration/train_ranks.h"
 #include "tools/launch/shared_memory_sweep.h"
 
 namespace rz {
 namespace {
 
+using ::rz::testing::Arguments;
+using ::rz::testing::Concat;
 using ::rz::testing::Ending;
 using ::rz::testing::EndOf;
-using ::rz::testing::ProgramPath;
 using ::rz::testing::Subprocess;
+using ::rz::testing::TrainRanks;
+using ::rz::testing::WeightsOf;
 using ::testing::AllOf;
 using ::testing::ContainsRegex;
 using ::testing::HasSubstr;
 
-using Arguments = std::vector<std::string>;
-
 // 989 parameters: a multiple of neither 2, 3 nor 4.
 const Arguments kSmall = {"--dataset=synthetic", "--model=20-24-16-5", "--global-batch=50"};
 
-Arguments Concat(Arguments a, const Arguments& b) {
-  a.insert(a.end(), b.begin(), b.end());
-  return a;
-}
-
 Ending Train(int ranks, const Arguments& more) {
-  Subprocess program(Concat(Concat({ProgramPath("tools/rz_run"), "-n", absl::StrCat(ranks), "--",
-                                    ProgramPath("tools/rz_train"), "--steps=12"},
-                                   kSmall),
-                            more));
-  return EndOf(program);
-}
-
-// The line of the weights' checksum, which rz_train has compared over all ranks.
-std::string Weights(const Ending& ending) {
-  const size_t at = ending.out.find("weights crc32c ");
-  return at == std::string::npos ? "" : ending.out.substr(at, 23);
+  return TrainRanks(ranks, Concat(Concat(kSmall, {"--steps=12"}), more));
 }
 
 class TrainShardGroupsTest : public ::testing::TestWithParam<const char*> {};
@@ -58,8 +45,8 @@ TEST_P(TrainShardGroupsTest, GroupsOfTwo_GiveTheSameBitsInEveryStageAndOnEveryTr
       ASSERT_EQ(ending.exit_code, 0) << ending.out << ending.err;
       EXPECT_THAT(ending.out, AllOf(HasSubstr("4 ranks in groups of 2"), HasSubstr("difference 0"),
                                     HasSubstr("weights crc32c")));
-      if (expected.empty()) expected = Weights(ending);
-      EXPECT_EQ(Weights(ending), expected) << stage << " " << transport;
+      if (expected.empty()) expected = WeightsOf(ending);
+      EXPECT_EQ(WeightsOf(ending), expected) << stage << " " << transport;
     }
   }
 }
@@ -76,11 +63,17 @@ TEST_P(TrainShardGroupsTest, MicroStepsAndOverlap_EndInEveryStage) {
 INSTANTIATE_TEST_SUITE_P(DTypes, TrainShardGroupsTest, ::testing::Values("bf16", "fp32"),
                          [](const auto& info) { return std::string(info.param); });
 
+TEST(TrainShardGroupsOutputTest, Compare_EndsWellThoughGroupsRoundOtherwise) {
+  const Ending ending = Train(4, {"--compare", "--shard-group=2"});
+  EXPECT_EQ(ending.exit_code, 0) << ending.out << ending.err;
+  EXPECT_THAT(ending.out, HasSubstr("zero-3"));
+}
+
 TEST(TrainShardGroupsOutputTest, OneHostsRanks_AreAllOfThem) {
   const Ending plain = Train(2, {"--stage=3"});
   const Ending host = Train(2, {"--stage=3", "--shard-group=host"});
   ASSERT_EQ(host.exit_code, 0) << host.out << host.err;
-  EXPECT_EQ(Weights(plain), Weights(host));
+  EXPECT_EQ(WeightsOf(plain), WeightsOf(host));
 }
 
 TEST(TrainShardGroupsOutputTest, ASizeThatDoesNotDivide_IsAnErrorWithBothNumbers) {

@@ -129,7 +129,7 @@ TEST(TrainTextTest, ATiedModel_HasTheSameWeightsInEveryStageAndLearns) {
   for (const Arguments& way :
        {Arguments{"--stage=ddp"}, Arguments{"--stage=1", "--overlap"}, Arguments{"--stage=2"},
         Arguments{"--stage=3"}, Arguments{"--stage=3", "--transport=tcp", "--overlap"}}) {
-    const Ending ending = RunRanks(3, Concat(tied, way));
+    const Ending ending = TrainRanks(3, Concat(tied, way));
     ASSERT_EQ(ending.exit_code, 0) << ending.err;
     EXPECT_THAT(ending.out, HasSubstr("model gpt-2x3x15x13-tied, 6255 parameters"));
     EXPECT_LT(NumberAfter(ending.out, "validation loss "), 2.77 - 0.1);
@@ -137,7 +137,7 @@ TEST(TrainTextTest, ATiedModel_HasTheSameWeightsInEveryStageAndLearns) {
     if (expected.empty()) expected = weights;
     EXPECT_EQ(weights, expected) << way[0];
   }
-  EXPECT_EQ(RunRanks(2, Concat(tied, {"--steps=3", "--compare", "--accumulate=2"})).exit_code, 0);
+  EXPECT_EQ(TrainRanks(2, Concat(tied, {"--steps=3", "--compare", "--accumulate=2"})).exit_code, 0);
 }
 
 TEST(TrainTextTest, Output_HasCharactersLossAndEntropies) {

@@ -1,5 +1,6 @@
 #include "tools/train/comparison.h"
 
+#include <algorithm>
 #include <optional>
 #include <utility>
 #include <vector>
@@ -54,6 +55,21 @@ std::string RenderComparison(absl::Span<const RunReport> reports) {
   return text + RenderBreakdowns(breakdowns);
 }
 
+absl::Status CheckSameWeights(absl::Span<const RunReport> reports) {
+  for (const RunReport& report : reports) {
+    const auto same_sums = [&](const RunReport& other) {
+      return other.memory.shape.groups == report.memory.shape.groups;
+    };
+    const RunReport& first = *std::find_if(reports.begin(), reports.end(), same_sums);
+    if (report.weights_crc32c == first.weights_crc32c) continue;
+    return absl::InternalError(
+        absl::StrFormat("the weights of stage %s have the crc32c %08X, those of %s %08X",
+                        std::string(NameOf(report.config.stage)), report.weights_crc32c,
+                        std::string(NameOf(first.config.stage)), first.weights_crc32c));
+  }
+  return absl::OkStatus();
+}
+
 absl::Status CompareStages(const TrainConfig& config, const Dataset& dataset,
                            Communicator* communicator, const std::string& transport,
                            Progress* progress, const Clock* clock, int64_t* step) {
@@ -80,17 +96,8 @@ absl::Status CompareStages(const TrainConfig& config, const Dataset& dataset,
   absl::StripTrailingAsciiWhitespace(&table);
   progress->Line(table);
   RZ_RETURN_IF_ERROR(progress->status());
-  for (const RunReport& report : reports) {
-    if (report.weights_crc32c == reports[0].weights_crc32c ||
-        config.numeric_mode != NumericMode::kDeterministic) {
-      continue;
-    }
-    return absl::InternalError(
-        absl::StrFormat("the weights of stage %s have the crc32c %08X, those of ddp %08X",
-                        std::string(NameOf(report.config.stage)), report.weights_crc32c,
-                        reports[0].weights_crc32c));
-  }
-  return absl::OkStatus();
+  return config.numeric_mode == NumericMode::kDeterministic ? CheckSameWeights(reports)
+                                                            : absl::OkStatus();
 }
 
 }  // namespace rz

@@ -19,9 +19,14 @@ namespace rz {
 // Memory, wire, time and weights of each run, as tables for people. At least one report.
 std::string RenderComparison(absl::Span<const RunReport> reports);
 
+// Whether runs with deterministic sums have the same weights, as those with equally many groups of
+// ranks must: groups round their sums otherwise than all ranks together.
+//   Internal  they do not; the message has both stages and checksums
+absl::Status CheckSameWeights(absl::Span<const RunReport> reports);
+
 // Runs them on all ranks; prints a line a stage and the tables. `step` is that of the run under
 // way.
-//   Internal   the stages' weights differ though sums are deterministic; or as TrainingRun
+//   Internal   as CheckSameWeights, where sums are deterministic
 //   otherwise  as TrainingRun
 absl::Status CompareStages(const TrainConfig& config, const Dataset& dataset,
                            Communicator* communicator, const std::string& transport,

@@ -1,14 +1,18 @@
 #include "tools/train/comparison.h"
 
+#include <cstdint>
 #include <vector>
 
 #include "gmock/gmock.h"
+#include "runtime/base/status_matchers.h"
 
 namespace rz {
 namespace {
 
+using ::rz::testing::StatusIs;
 using ::testing::AllOf;
 using ::testing::ContainsRegex;
+using ::testing::HasSubstr;
 
 RunReport Report(ZeroStage stage, int64_t payload) {
   RunReport report;
@@ -34,6 +38,28 @@ TEST(ComparisonTest, ShowsWhatEachStageSendsBesideItsFormulaAndDdp) {
 TEST(ComparisonTest, WithoutATransportThereIsNoRatio) {
   const RunReport report = Report(ZeroStage::kDdp, 0);
   EXPECT_THAT(RenderComparison({&report, 1}), ContainsRegex("\nddp +\\| +0 +600 +-600 +- \\|"));
+}
+
+RunReport WithWeights(ZeroStage stage, int groups, uint32_t crc32c) {
+  RunReport report = Report(stage, 0);
+  report.memory.shape.groups = groups;
+  report.weights_crc32c = crc32c;
+  return report;
+}
+
+TEST(ComparisonTest, RunsWithEquallyManyGroupsHaveTheSameWeights) {
+  std::vector<RunReport> reports = {
+      WithWeights(ZeroStage::kDdp, 1, 7), WithWeights(ZeroStage::kNaive, 1, 7),
+      WithWeights(ZeroStage::kOne, 2, 8), WithWeights(ZeroStage::kTwo, 2, 8)};
+  EXPECT_OK(CheckSameWeights(reports));
+  reports[3].weights_crc32c = 7;
+  EXPECT_THAT(
+      CheckSameWeights(reports),
+      StatusIs(absl::StatusCode::kInternal, AllOf(HasSubstr("stage 2 have the crc32c 00000007"),
+                                                  HasSubstr("those of 1 00000008"))));
+  reports[1].weights_crc32c = 9;
+  EXPECT_THAT(CheckSameWeights(reports),
+              StatusIs(absl::StatusCode::kInternal, HasSubstr("stage naive")));
 }
 
 }  // namespace
