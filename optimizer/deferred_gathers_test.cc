@@ -132,6 +132,38 @@ TEST(DeferredGathersTest, WhatIsLoadedIsNotOverwrittenByThoseThatComeLater) {
   }
 }
 
+// All ranks gather a word each, of which every rank sends its own to the others.
+void GatherWords(SimRanks& ranks) {
+  std::vector<std::vector<int64_t>> words(kWorld, std::vector<int64_t>(kWorld));
+  std::vector<Operation> operations;
+  for (int rank = 0; rank < kWorld; ++rank) {
+    int64_t* const all = words[static_cast<size_t>(rank)].data();
+    ASSERT_OK_AND_ASSIGN(const Operation operation, ranks.communicator(rank).StartAllGather(
+                                                        all + rank, all, kWorld, DType::kInt64));
+    operations.push_back(operation);
+  }
+  EXPECT_OK(ranks.Await(absl::MakeSpan(operations)));
+}
+
+// Between two steps and amid the forward pass, while a step's gathers go on.
+TEST(DeferredGathersTest, WhatTheProgramGathersMeanwhileIsNoStepsBytes) {
+  for (const ZeroStage stage : {ZeroStage::kNaive, ZeroStage::kOne, ZeroStage::kTwo}) {
+    const auto ranks = MakeRanks(stage, /*behind_forward=*/true);
+    for (int step = 0; step < 3; ++step) {
+      StepAll(*ranks);
+      for (int rank = 0; rank < kWorld; ++rank) {
+        EXPECT_EQ(ranks->optimizer(rank).StepResult()->payload_bytes,
+                  ranks->optimizer(rank).ExpectedWire()->payload_bytes())
+            << "stage " << stage << ", step " << step << ", rank " << rank;
+      }
+      EXPECT_THAT(Gathered(*ranks, kUnits - 1), Contains(false));
+      GatherWords(*ranks);
+      EXPECT_THAT(ranks->Gather(0, Pass::kForward), Each(IsOk()));
+      GatherWords(*ranks);
+    }
+  }
+}
+
 // The first rank of which some are under way; in one thread it waits for the others in vain.
 int RankThatWaits(SimRanks& ranks) {
   const std::vector<bool> gathered = Gathered(ranks, kUnits - 1);

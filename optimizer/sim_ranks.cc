@@ -106,6 +106,16 @@ absl::Status SimRanks::PollAll() {
   return sim_.Run(polls);
 }
 
+absl::Status SimRanks::Await(absl::Span<Operation> operations) {
+  std::vector<std::function<bool()>> polls;
+  for (Operation& operation : operations) {
+    polls.push_back([&operation] { return operation.Poll(); });
+  }
+  absl::Status result = sim_.Run(polls);
+  for (const Operation& operation : operations) result.Update(operation.status());
+  return result;
+}
+
 std::vector<absl::Status> SimRanks::Initialize(const ZeroOptimizer::Initializer& initializer) {
   std::vector<absl::Status> results;
   for (const auto& optimizer : optimizers_) {

@@ -79,6 +79,9 @@ class SimRanks {
   // Polls all ranks until every one has nothing under way.
   absl::Status PollAll();
 
+  // Polls the program's own operations, one a rank, to their end, and the optimizers not.
+  absl::Status Await(absl::Span<Operation> operations);
+
   // Rank `rank` dies; the others are told.
   void Kill(int rank) { sim_.Kill(Rank(rank), /*silent=*/false); }
 

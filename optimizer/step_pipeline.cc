@@ -68,6 +68,7 @@ void StepPipeline::Reset() {
   scaler_ = LossScaler(config_->loss_scale);
   skipped_in_a_row_ = 0;
   payload_before_.reset();
+  gathered_due_ = 0;
 }
 
 void StepPipeline::BeginWire() {
@@ -76,10 +77,7 @@ void StepPipeline::BeginWire() {
     const Communicator::Turn turn(communicator_);
     payload_before_ = ranks_->payload();
     payload_between_before_ = ranks_->payload_between();
-    // As if the last step's gathers had ended with it.
-    if (deferred_->pending()) {
-      *payload_before_ += gathered_before_ + deferred_bytes_ - Gathered();
-    }
+    gathered_at_begin_ = Gathered();
   }
   timeline_->Begin();
 }
@@ -153,7 +151,14 @@ void StepPipeline::Inspect(const Bucket& bucket) {
   }
 }
 
+void StepPipeline::SettleDeferred() {
+  const int64_t missing = std::max<int64_t>(0, gathered_due_ - Gathered());
+  *payload_before_ += Gathered() - gathered_at_begin_ + missing;
+  gathered_due_ = 0;
+}
+
 bool StepPipeline::StartControl() {
+  if (DefersGathers() && deferred_bytes_ > 0) SettleDeferred();
   payload_before_control_ = ranks_->payload();
   absl::StatusOr<Operation> operation = communicator_->StartAllGather(
       &vote_, votes_.data(), kVoteWords * communicator_->world_size(), DType::kInt64);
@@ -223,9 +228,7 @@ void StepPipeline::SetStep() {
 bool StepPipeline::AdvanceUpdate() {
   if (started_ < partition_->bucket_count() && RoomInFlight()) {
     // Gathers that go on behind forward begin with what it uses first, which lies last.
-    // A program that waits for all ranks moves nothing within its group (shard_groups.h).
-    const bool defers =
-        GathersBehindForward(*config_) && policy_->MayDeferGathers() && ranks_->group_count() == 1;
+    const bool defers = DefersGathers();
     const Bucket bucket =
         partition_->bucket(defers ? partition_->bucket_count() - 1 - started_ : started_);
     UpdateOwned(bucket);
@@ -266,7 +269,8 @@ bool StepPipeline::Finish() {
   report_.payload_bytes = ranks_->payload() - *payload_before_ - report_.control_bytes;
   report_.between_groups_bytes = ranks_->payload_between() - payload_between_before_;
   if (deferred_->pending()) {
-    report_.payload_bytes += gathered_before_ + deferred_bytes_ - Gathered();
+    gathered_due_ = gathered_before_ + deferred_bytes_;
+    report_.payload_bytes += gathered_due_ - Gathered();
   }
   payload_before_.reset();
   phase_ = Phase::kIdle;

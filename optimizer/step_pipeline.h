@@ -44,8 +44,8 @@ class StepPipeline {
   // What is sent from here on, and the time that passes, is of the next step, unless that has begun
   // already.
   void BeginWire();
-  // What the gathers of a step send that go on after its end. They are its bytes all the same; what
-  // they really send, if it is anything else, the next step's differ by.
+  // What the gathers of a step send that go on after its end. They are its bytes all the same; if
+  // they have sent less when the next step ends its gradients, that one's are less by it.
   void set_deferred_bytes(int64_t bytes) { deferred_bytes_ = bytes; }
   bool has_wire() const { return payload_before_.has_value(); }
 
@@ -91,6 +91,17 @@ class StepPipeline {
   bool Finish();
   bool Fail(absl::Status status);
 
+  // Whether a step may end before its gathers. A program that waits for all ranks moves nothing
+  // within its group (shard_groups.h).
+  bool DefersGathers() const {
+    return GathersBehindForward(*config_) && policy_->MayDeferGathers() &&
+           ranks_->group_count() == 1;
+  }
+
+  // Takes out of this step's bytes what was gathered since it began: for the last step, or by the
+  // program. The last step's gathers have ended.
+  void SettleDeferred();
+
   bool RoomInFlight() const { return started_ - completed_ < config_->buckets_in_flight; }
 
   const ShardGroups* ranks_;
@@ -130,7 +141,10 @@ class StepPipeline {
   std::optional<int64_t> payload_before_;
   int64_t payload_before_control_ = 0;
   int64_t deferred_bytes_ = 0;
-  int64_t gathered_before_ = 0;  // by all_gather: before the deferred gathers
+  // By all_gather: before the step, before its gathers, and what those deferred come to.
+  int64_t gathered_at_begin_ = 0;
+  int64_t gathered_before_ = 0;
+  int64_t gathered_due_ = 0;
   int64_t payload_between_before_ = 0;
 };
 
