@@ -11,10 +11,6 @@
 namespace rz {
 namespace {
 
-constexpr std::array<MemoryTag, 6> kOtherMemory = {MemoryTag::kBucket,     MemoryTag::kAccumulator,
-                                                   MemoryTag::kGathered,   MemoryTag::kScratch,
-                                                   MemoryTag::kActivation, MemoryTag::kOther};
-
 // Of which there is a part that has a state: what is frozen is a parameter and no more.
 int64_t Held(MemoryTag state, int64_t trained, int64_t frozen) {
   return state == MemoryTag::kParameters ? trained + frozen : trained;

@@ -81,6 +81,11 @@ double SavedPercent(const ModelShape& shape);
 // Bytes that padding adds to one state.
 ByteShare StatePadding(const ModelShape& shape, MemoryTag state);
 
+// Everything else a rank holds, by what it is for: the formula leaves it out.
+inline constexpr std::array<MemoryTag, 6> kOtherMemory = {
+    MemoryTag::kBucket,  MemoryTag::kAccumulator, MemoryTag::kGathered,
+    MemoryTag::kScratch, MemoryTag::kActivation,  MemoryTag::kOther};
+
 // What a rank holds beside the model states.
 struct OtherMemory {
   MemoryTag tag = MemoryTag::kOther;
@@ -94,9 +99,7 @@ struct MemoryReport {
   // Of kModelStates; nothing where this shape was not run.
   std::optional<std::array<int64_t, kModelStates.size()>> measured;
 
-  // Buckets, accumulators, gathered units, scratch, activations and all else the ledger has, which
-  // the formula leaves out.
-  std::array<OtherMemory, 6> other;
+  std::array<OtherMemory, kOtherMemory.size()> other;  // in the order of kOtherMemory
 
   int64_t measured_total() const;
 

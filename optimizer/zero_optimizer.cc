@@ -144,6 +144,8 @@ absl::Span<const float> ZeroOptimizer::master() const { return impl_->state().ma
 
 MemoryReport ZeroOptimizer::Memory() const { return impl_->Memory(); }
 
+absl::StatusOr<WireRoutes> ZeroOptimizer::Routes() const { return impl_->Routes(); }
+
 absl::StatusOr<WirePlan> ZeroOptimizer::ExpectedWire() const { return impl_->ExpectedWire(); }
 
 absl::Span<const std::byte> ZeroOptimizer::parameter_shard() const {

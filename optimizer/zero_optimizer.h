@@ -241,6 +241,9 @@ class ZeroOptimizer {
   // What this rank holds now. Exact where nothing else uses the ledger's model-state tags.
   MemoryReport Memory() const;
 
+  // How its collectives go: within the group, among those who hold the same shard, over all ranks.
+  absl::StatusOr<WireRoutes> Routes() const;
+
   // What a step of all micro-steps that is taken must send, by this rank, if it begins now: the
   // first one after Resume may gather more.
   absl::StatusOr<WirePlan> ExpectedWire() const;

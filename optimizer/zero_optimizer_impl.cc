@@ -238,7 +238,7 @@ MemoryReport ZeroOptimizer::Impl::Memory() const {
                        *config_.ledger);
 }
 
-absl::StatusOr<WirePlan> ZeroOptimizer::Impl::ExpectedWire() const {
+absl::StatusOr<WireRoutes> ZeroOptimizer::Impl::Routes() const {
   const bool whole = config_.stage == ZeroStage::kDdp || config_.stage == ZeroStage::kNaive;
   const Collective reduction = whole ? Collective::kAllReduce : Collective::kReduceScatter;
   WireRoutes routes;
@@ -251,6 +251,11 @@ absl::StatusOr<WirePlan> ZeroOptimizer::Impl::ExpectedWire() const {
   }
   RZ_ASSIGN_OR_RETURN(routes.control,
                       communicator_->CarriageOf(Collective::kAllGather, DType::kInt64));
+  return routes;
+}
+
+absl::StatusOr<WirePlan> ZeroOptimizer::Impl::ExpectedWire() const {
+  RZ_ASSIGN_OR_RETURN(const WireRoutes routes, Routes());
   const int64_t micro_steps = config_.gradient_accumulation_steps;
   return PlanWire({.stage = config_.stage,
                    .world = partition_.world(),

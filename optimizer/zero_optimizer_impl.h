@@ -73,6 +73,7 @@ class ZeroOptimizer::Impl {
   void Abandon();
 
   MemoryReport Memory() const;
+  absl::StatusOr<WireRoutes> Routes() const;
   absl::StatusOr<WirePlan> ExpectedWire() const;
 
   const FlatLayout& layout() const { return layout_; }

@@ -19,11 +19,6 @@
 namespace rz {
 namespace {
 
-// Tags of MemoryReport::other, in its order.
-constexpr std::array<MemoryTag, 6> kOtherMemory = {MemoryTag::kBucket,     MemoryTag::kAccumulator,
-                                                   MemoryTag::kGathered,   MemoryTag::kScratch,
-                                                   MemoryTag::kActivation, MemoryTag::kOther};
-
 constexpr char kFormat[] = "ringzero training report";
 constexpr int32_t kVersion = 1;
 
@@ -50,6 +45,7 @@ constexpr std::array<StateField, kModelStates.size()> kStateFields = {
 
 void ToProto(const MemoryReport& memory, proto::MemoryReport* to) {
   to->set_world(memory.shape.world);
+  to->set_groups(memory.shape.groups);
   to->set_optimizer_states(memory.shape.optimizer_states);
   to->set_stage(std::string(NameOf(memory.shape.stage)));
   to->set_dtype(std::string(NameOf(memory.shape.dtype)));
@@ -119,6 +115,11 @@ absl::StatusOr<MemoryReport> FromProto(const proto::MemoryReport& from) {
   memory.shape.stage = *ParseZeroStage(from.stage());
   memory.shape.dtype = *ParseDType(from.dtype());
   memory.shape.world = from.world();
+  if (from.has_groups()) memory.shape.groups = from.groups();
+  if (memory.shape.groups < 1) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("\"memory.groups\": expected at least 1, found ", memory.shape.groups));
+  }
   if (from.has_optimizer_states()) memory.shape.optimizer_states = from.optimizer_states();
   RZ_ASSIGN_OR_RETURN(
       memory.shape.parameter_elements,
@@ -287,13 +288,18 @@ absl::StatusOr<ReferenceRun> ReadReference(const std::string& path) {
 
 absl::Status CheckReference(const ReferenceRun& reference, const TrainConfig& config, int world) {
   const ModelShape& shape = reference.memory.shape;
+  const int64_t ranks = int64_t{shape.world} * shape.groups;
   absl::Status status;
-  if (reference.model != config.model.ToString()) {
+  if (shape.stage != ZeroStage::kDdp) {
+    status = absl::InvalidArgumentError(
+        absl::StrCat("its stage was ", std::string(NameOf(shape.stage)),
+                     "; runs are shown beside ddp: give the --report of a run with --stage=ddp"));
+  } else if (reference.model != config.model.ToString()) {
     status = Differs("model", reference.model, config.model.ToString());
   } else if (shape.dtype != config.dtype) {
     status = Differs("dtype", std::string(NameOf(shape.dtype)), std::string(NameOf(config.dtype)));
-  } else if (shape.world != world) {
-    status = Differs("number of ranks", absl::StrCat(shape.world), absl::StrCat(world));
+  } else if (ranks != world) {
+    status = Differs("number of ranks", absl::StrCat(ranks), absl::StrCat(world));
   }
   return status.ok() ? status : Prefixed("--reference " + config.reference_path, status);
 }

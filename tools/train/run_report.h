@@ -74,7 +74,8 @@ absl::StatusOr<ReferenceRun> ParseReference(std::string_view json);
 //   InvalidArgument                as above
 absl::StatusOr<ReferenceRun> ReadReference(const std::string& path);
 
-// OK where `reference` ran the same model, dtype and number of ranks as `config` on `world` ranks.
+// OK where `reference` ran ddp on the same model, dtype and number of ranks as `config` on `world`
+// ranks.
 //   InvalidArgument  names what differs, both values
 absl::Status CheckReference(const ReferenceRun& reference, const TrainConfig& config, int world);
 

@@ -99,6 +99,16 @@ TEST(RunReportTest, Reference_ReadsBackWhatIsFrozenAndTheGradientsDType) {
   EXPECT_EQ(run.memory.shape.frozen_padding_elements, 28);
 }
 
+TEST(RunReportTest, Reference_ReadsBackTheGroups) {
+  RunReport report = SomeReport();
+  report.memory.shape.stage = ZeroStage::kTwo;
+  report.memory.shape.world = 2;
+  report.memory.shape.groups = 3;
+  ASSERT_OK_AND_ASSIGN(const ReferenceRun run, ParseReference(ToJson(report)));
+  EXPECT_EQ(RenderMemoryTable({run.memory}), RenderMemoryTable({report.memory}));
+  EXPECT_THAT(RenderMemoryTable({run.memory}), HasSubstr("6 ranks in groups of 2"));
+}
+
 TEST(RunReportTest, WhatIsNoReport_SaysWhy) {
   const std::string json = ToJson(SomeReport());
   const auto with = [&](const char* from, const char* to) {
@@ -125,6 +135,8 @@ TEST(RunReportTest, WhatIsNoReport_SaysWhy) {
               StatusIs(kInvalidArgument, HasSubstr("\"9\"")));
   EXPECT_THAT(with("\"master_bytes\": 814208", "\"master_bytes\": -1"),
               StatusIs(kInvalidArgument, HasSubstr("memory.master_bytes")));
+  EXPECT_THAT(with("\"groups\": 1", "\"groups\": 0"),
+              StatusIs(kInvalidArgument, HasSubstr("memory.groups")));
   EXPECT_THAT(with("master_bytes", "slave_bytes"),
               StatusIs(kInvalidArgument, HasSubstr("memory.master_bytes")));
 }
@@ -163,6 +175,13 @@ TEST(RunReportTest, OnlyLikeRunsAreCompared) {
       CheckReference(run, config, 3),
       StatusIs(kInvalidArgument,
                AllOf(HasSubstr("r.json"), HasSubstr("number of ranks was 4"), HasSubstr("is 3"))));
+  ReferenceRun other = run;
+  other.memory.shape.groups = 2;
+  EXPECT_THAT(CheckReference(other, config, 4),
+              StatusIs(kInvalidArgument, HasSubstr("number of ranks was 8")));
+  other.memory.shape = {.world = 2, .groups = 2, .stage = ZeroStage::kTwo};
+  EXPECT_THAT(CheckReference(other, config, 4),
+              StatusIs(kInvalidArgument, AllOf(HasSubstr("stage was 2"), HasSubstr("ddp"))));
   config.dtype = DType::kFloat32;
   EXPECT_THAT(CheckReference(run, config, 4), StatusIs(kInvalidArgument, HasSubstr("dtype")));
   config.dtype = DType::kBFloat16;

@@ -27,24 +27,15 @@ constexpr int64_t kPrintedSteps = 20;
 constexpr char kPublishedModel[] = "784-256-128-100-10";
 constexpr char kPublishedAccuracy[] = "0.8833";
 
-// "reduce_scatter ring (float32 partial sums), all_gather ring".
-std::string Algorithms(const Communicator& communicator, const TrainConfig& config) {
-  const auto one = [&](Collective collective) {
-    const DType dtype = collective == Collective::kAllGather
-                            ? config.dtype
-                            : config.zero.communication_dtype.value_or(config.dtype);
-    const absl::StatusOr<Carriage> carriage = communicator.CarriageOf(collective, dtype);
-    return absl::StrCat(std::string(NameOf(collective)), " ",
-                        carriage.ok() ? carriage->text : carriage.status().ToString());
-  };
-  switch (config.stage) {
-    case ZeroStage::kDdp:
-      return one(Collective::kAllReduce);
-    case ZeroStage::kNaive:
-      return one(Collective::kAllReduce) + ", " + one(Collective::kAllGather);
-    default:
-      return one(Collective::kReduceScatter) + ", " + one(Collective::kAllGather);
+// "reduce_scatter ring (float32 partial sums), all_gather ring, all_reduce of shards ring".
+std::string Algorithms(const WireRoutes& routes, ZeroStage stage) {
+  const bool whole = stage == ZeroStage::kDdp || stage == ZeroStage::kNaive;
+  std::string text = absl::StrCat(whole ? "all_reduce " : "reduce_scatter ", routes.reduce.text);
+  if (stage != ZeroStage::kDdp) absl::StrAppend(&text, ", all_gather ", routes.gather.text);
+  if (!routes.replicas.text.empty()) {
+    absl::StrAppend(&text, ", all_reduce of shards ", routes.replicas.text);
   }
+  return text;
 }
 
 // "fashion-mnist, 60000 training and 10000 test samples".
@@ -98,13 +89,14 @@ TrainingRun::TrainingRun(const TrainConfig& config, const Dataset* dataset,
       label_count_(dataset->train->label_count()) {
   report_.config = config;
   report_.transport = std::move(transport);
-  report_.algorithms = Algorithms(*communicator, config);
 }
 
 absl::Status TrainingRun::Run() {
   const absl::Duration begin = clock_->Now();
   RZ_ASSIGN_OR_RETURN(trainer_, Trainer::Create(config_, dataset_, communicator_, clock_));
   last_step_ = trainer_->total_steps();
+  RZ_ASSIGN_OR_RETURN(const WireRoutes routes, trainer_->optimizer().Routes());
+  report_.algorithms = Algorithms(routes, config_.stage);
   PrintHeader();
   RZ_RETURN_IF_ERROR(trainer_->Initialize());
   RZ_ASSIGN_OR_RETURN(const WirePlan wire, trainer_->optimizer().ExpectedWire());
