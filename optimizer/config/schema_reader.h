@@ -28,6 +28,7 @@ struct Setting {
   std::string key;  // "zero_optimization.stage"
   std::string value;
   std::string origin;
+  bool worked_out = false;  // from other settings
 };
 
 // A line a setting: `zero_optimization.stage = 2  (file)`.

@@ -3,9 +3,9 @@
 #include <google/protobuf/struct.pb.h>
 #include <google/protobuf/util/json_util.h>
 
-#include <algorithm>
 #include <cmath>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "proto/config.pb.h"
 #include "runtime/base/status_macros.h"
@@ -13,16 +13,18 @@
 namespace rz {
 namespace {
 
-// Fills in the settings that were worked out.
+// Fills in the settings that were worked out, and again where what they follow from has changed.
 class WorkedOut {
  public:
   explicit WorkedOut(std::vector<Setting>* settings) : settings_(settings) {}
 
   void Set(std::string_view key, const std::string& value, std::string_view how) {
     for (Setting& setting : *settings_) {
-      if (setting.key != key || !setting.value.empty()) continue;
+      if (setting.key != key || (!setting.value.empty() && !setting.worked_out)) continue;
       setting.value = value;
-      setting.origin = absl::StrCat(setting.origin == "auto" ? "auto: " : "", std::string(how));
+      setting.origin =
+          absl::StrCat(absl::StartsWith(setting.origin, "auto") ? "auto: " : "", std::string(how));
+      setting.worked_out = true;
     }
   }
 
@@ -89,7 +91,7 @@ std::string GroupSizeText(int64_t size) {
   return size == kAllRanks ? "all" : size == kRanksOfHost ? "of a host" : absl::StrCat(size);
 }
 
-OptimizerConfig OptimizerOf(const proto::Optimizer& from, WorkedOut* worked_out) {
+OptimizerConfig OptimizerOf(const proto::Optimizer& from) {
   const proto::OptimizerParams& params = from.params();
   OptimizerKind kind = *ParseOptimizerKind(from.type());
   if (kind == OptimizerKind::kAdam && params.adam_w_mode()) kind = OptimizerKind::kAdamW;
@@ -107,16 +109,10 @@ OptimizerConfig OptimizerOf(const proto::Optimizer& from, WorkedOut* worked_out)
   to.dampening = params.dampening();
   to.nesterov = params.nesterov();
   to.learning_rate_decay = params.lr_decay();
-  const std::string how = absl::StrCat("default of ", std::string(NameOf(kind)));
-  worked_out->Set("optimizer.params.lr", NumberText(to.learning_rate), how);
-  worked_out->Set("optimizer.params.eps", NumberText(to.epsilon), how);
-  worked_out->Set("optimizer.params.betas",
-                  absl::StrCat("[", NumberText(to.beta1), ", ", NumberText(to.beta2), "]"), how);
   return to;
 }
 
-ScheduleConfig ScheduleOf(const proto::Scheduler& from, double learning_rate,
-                          WorkedOut* worked_out) {
+ScheduleConfig ScheduleOf(const proto::Scheduler& from) {
   // As DeepSpeed's.
   constexpr double kDecayMaxRate = 0.001;
   const proto::SchedulerParams& params = from.params();
@@ -131,8 +127,6 @@ ScheduleConfig ScheduleOf(const proto::Scheduler& from, double learning_rate,
   if (to.kind == ScheduleKind::kWarmupDecay && !to.max_rate) to.max_rate = kDecayMaxRate;
   to.warmup_min_ratio = params.warmup_min_ratio();
   if (to.kind == ScheduleKind::kWarmupCosine) to.cosine_min_ratio = params.cos_min_ratio();
-  worked_out->Set("scheduler.params.warmup_max_lr", NumberText(to.max_rate.value_or(learning_rate)),
-                  to.max_rate ? "default of WarmupDecayLR" : "optimizer.params.lr");
   return to;
 }
 
@@ -194,16 +188,20 @@ absl::Status FillGroups(const proto::Config& from, TrainingConfig* to) {
   return ValidateGroups(to->zero.optimizer, to->zero.groups);
 }
 
-absl::Status FillZero(const proto::Config& from, ZeroConfig* zero, WorkedOut* worked_out) {
+absl::StatusOr<int> BucketsInFlight(const proto::Ringzero& from) {
+  constexpr int64_t kMostInFlight = 1024;
+  const int64_t buckets = from.buckets_in_flight();
+  if (buckets >= 1 && buckets <= kMostInFlight) return static_cast<int>(buckets);
+  return absl::InvalidArgumentError(absl::StrCat("ringzero.buckets_in_flight is ", buckets,
+                                                 "; it must be from 1 to ", kMostInFlight));
+}
+
+absl::Status FillZero(const proto::Config& from, ZeroConfig* zero) {
   RZ_ASSIGN_OR_RETURN(zero->dtype, WorkingDType(from));
   RZ_ASSIGN_OR_RETURN(zero->stage, StageOf(from.zero_optimization()));
   RZ_ASSIGN_OR_RETURN(zero->shard_group_size, GroupSizeOf(from, zero->stage));
-  worked_out->Set("ringzero.shard_group_size", GroupSizeText(zero->shard_group_size),
-                  from.zero_optimization().mics_shard_size() != -1
-                      ? "zero_optimization.mics_shard_size"
-                      : "zero_optimization.stage");
-  zero->optimizer = OptimizerOf(from.optimizer(), worked_out);
-  zero->schedule = ScheduleOf(from.scheduler(), zero->optimizer.learning_rate, worked_out);
+  zero->optimizer = OptimizerOf(from.optimizer());
+  zero->schedule = ScheduleOf(from.scheduler());
   RZ_ASSIGN_OR_RETURN(zero->loss_scale, LossScaleOf(from.fp16()));
   zero->gradient_clipping = from.gradient_clipping();
   zero->communication_dtype = from.has_communication_data_type()
@@ -215,8 +213,6 @@ absl::Status FillZero(const proto::Config& from, ZeroConfig* zero, WorkedOut* wo
   zero->max_skipped_steps = from.ringzero().max_skipped_steps();
   if (from.ringzero().has_fused_step()) zero->fuse_step = from.ringzero().fused_step();
   zero->inspect_gradients = from.ringzero().inspect_gradients();
-  worked_out->Set("ringzero.fused_step", FusingPays(*zero) ? "true" : "false",
-                  "from inspect_gradients");
   zero->reduction =
       from.gradient_allreduce_op() == "sum" ? GradientReduction::kSum : GradientReduction::kMean;
   zero->accumulation = from.ringzero().accumulation() == "shard" ? AccumulationPolicy::kShard
@@ -224,9 +220,7 @@ absl::Status FillZero(const proto::Config& from, ZeroConfig* zero, WorkedOut* wo
   const std::string& thread = from.ringzero().progress_thread();
   if (thread == "on") zero->progress_thread = ProgressThreadUse::kOn;
   if (thread == "off") zero->progress_thread = ProgressThreadUse::kOff;
-  constexpr int64_t kMostInFlight = 1024;
-  zero->buckets_in_flight =
-      static_cast<int>(std::clamp<int64_t>(from.ringzero().buckets_in_flight(), 0, kMostInFlight));
+  RZ_ASSIGN_OR_RETURN(zero->buckets_in_flight, BucketsInFlight(from.ringzero()));
   const proto::ZeroOptimization& sharding = from.zero_optimization();
   zero->reduce_bucket_size = sharding.reduce_bucket_size();
   zero->allgather_bucket_size =
@@ -235,12 +229,6 @@ absl::Status FillZero(const proto::Config& from, ZeroConfig* zero, WorkedOut* wo
   zero->prefetch_bucket_size = sharding.stage3_prefetch_bucket_size();
   zero->max_live_parameters = sharding.stage3_max_live_parameters();
   zero->param_persistence_threshold = sharding.stage3_param_persistence_threshold();
-  const std::string dtype(NameOf(zero->dtype));
-  worked_out->Set("communication_data_type", dtype, "the dtype of the weights");
-  worked_out->Set("data_types.grad_accum_dtype", std::string(NameOf(GradientDType(*zero))),
-                  "communication_data_type");
-  worked_out->Set("zero_optimization.allgather_bucket_size", absl::StrCat(zero->reduce_bucket_size),
-                  "zero_optimization.reduce_bucket_size");
   RZ_RETURN_IF_ERROR(ValidateOptimizer(zero->optimizer));
   RZ_RETURN_IF_ERROR(ValidateSchedule(zero->schedule));
   return ValidateLossScale(zero->loss_scale);
@@ -263,6 +251,34 @@ absl::StatusOr<google::protobuf::Struct> ParseJson(std::string_view json) {
 
 }  // namespace
 
+void ShowWorkedOut(const ZeroConfig& zero, std::vector<Setting>* settings) {
+  WorkedOut worked_out(settings);
+  const OptimizerConfig& optimizer = zero.optimizer;
+  const std::string how = absl::StrCat("default of ", std::string(NameOf(optimizer.kind)));
+  worked_out.Set("optimizer.params.lr", NumberText(optimizer.learning_rate), how);
+  worked_out.Set("optimizer.params.eps", NumberText(optimizer.epsilon), how);
+  worked_out.Set(
+      "optimizer.params.betas",
+      absl::StrCat("[", NumberText(optimizer.beta1), ", ", NumberText(optimizer.beta2), "]"), how);
+  const std::optional<double>& max_rate = zero.schedule.max_rate;
+  if (zero.schedule.kind != ScheduleKind::kConstant) {
+    worked_out.Set("scheduler.params.warmup_max_lr",
+                   NumberText(max_rate.value_or(optimizer.learning_rate)),
+                   max_rate ? "default of WarmupDecayLR" : "optimizer.params.lr");
+  }
+  worked_out.Set(
+      "ringzero.shard_group_size", GroupSizeText(zero.shard_group_size),
+      zero.shard_group_size > 0 ? "zero_optimization.mics_shard_size" : "zero_optimization.stage");
+  worked_out.Set("ringzero.fused_step", FusingPays(zero) ? "true" : "false",
+                 "from inspect_gradients");
+  worked_out.Set("communication_data_type", std::string(NameOf(zero.dtype)),
+                 "the dtype of the weights");
+  worked_out.Set("data_types.grad_accum_dtype", std::string(NameOf(GradientDType(zero))),
+                 "communication_data_type");
+  worked_out.Set("zero_optimization.allgather_bucket_size", absl::StrCat(zero.reduce_bucket_size),
+                 "zero_optimization.reduce_bucket_size");
+}
+
 absl::StatusOr<TrainingConfig> ParseConfig(std::string_view json, int ranks) {
   RZ_ASSIGN_OR_RETURN(const google::protobuf::Struct object, ParseJson(json));
   proto::Config message;
@@ -281,7 +297,8 @@ absl::StatusOr<TrainingConfig> ParseConfig(std::string_view json, int ranks) {
   worked_out.Set("train_batch_size", absl::StrCat(config.batch.train), how);
   worked_out.Set("train_micro_batch_size_per_gpu", absl::StrCat(config.batch.micro), how);
   worked_out.Set("gradient_accumulation_steps", absl::StrCat(config.batch.accumulation), how);
-  RZ_RETURN_IF_ERROR(FillZero(message, &config.zero, &worked_out));
+  RZ_RETURN_IF_ERROR(FillZero(message, &config.zero));
+  ShowWorkedOut(config.zero, &config.settings);
   RZ_RETURN_IF_ERROR(FillGroups(message, &config));
   config.zero.gradient_accumulation_steps = config.batch.accumulation;
   config.steps_per_print = message.steps_per_print();

@@ -41,6 +41,10 @@ struct TrainingConfig {
 //   Unimplemented    as ReadObject
 absl::StatusOr<TrainingConfig> ParseConfig(std::string_view json, int ranks);
 
+// Gives the settings that follow from others, where nobody set them, what they are in `zero`: again
+// where a program has changed that.
+void ShowWorkedOut(const ZeroConfig& zero, std::vector<Setting>* settings);
+
 }  // namespace rz
 
 #endif  // RINGZERO_OPTIMIZER_CONFIG_TRAINING_CONFIG_H_

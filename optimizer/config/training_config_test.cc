@@ -79,8 +79,7 @@ TEST(ParseConfigTest, GroupsOfRanksUnderTheirThreeNames) {
               StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("shard_group_size is 0")));
 }
 
-TEST(ParseConfigTest, EveryKey) {
-  ASSERT_OK_AND_ASSIGN(const TrainingConfig config, ParseConfig(R"({
+constexpr char kEveryKey[] = R"({
     "train_batch_size": 64, "train_micro_batch_size_per_gpu": 8, "gradient_accumulation_steps": 2,
     "optimizer": {"type": "Adam", "params": {"lr": 3e-4, "betas": [0.8, 0.95], "eps": 1e-6,
       "weight_decay": 0.1, "bias_correction": false, "adam_w_mode": false, "torch_adam": false}},
@@ -97,8 +96,10 @@ TEST(ParseConfigTest, EveryKey) {
       "sub_group_size": 1e9},
     "ringzero": {"accumulation": "shard", "buckets_in_flight": 9,
       "max_skipped_steps": 3, "fused_step": false, "inspect_gradients": false,
-      "progress_thread": "on"}})",
-                                                                4));
+      "progress_thread": "on"}})";
+
+TEST(ParseConfigTest, EveryKey) {
+  ASSERT_OK_AND_ASSIGN(const TrainingConfig config, ParseConfig(kEveryKey, 4));
   const ZeroConfig& zero = config.zero;
   EXPECT_EQ(zero.optimizer.kind, OptimizerKind::kAdam);
   EXPECT_EQ(zero.optimizer.learning_rate, 3e-4);
@@ -141,6 +142,19 @@ TEST(ParseConfigTest, EveryKey) {
   EXPECT_EQ(config.steps_per_print, 5);
   EXPECT_TRUE(config.wall_clock_breakdown);
   EXPECT_TRUE(config.memory_breakdown);
+}
+
+TEST(ParseConfigTest, BucketsInFlightBeyondTheirRangeAreRefusedAsTheyWereWritten) {
+  const auto with = [](const char* buckets) {
+    return Parse(absl::StrCat(R"("ringzero": {"buckets_in_flight": )", buckets, "}"));
+  };
+  for (const char* buckets : {"1", "1024"}) EXPECT_OK(with(buckets)) << buckets;
+  for (const char* buckets : {"-5", "0", "1025", "100000"}) {
+    EXPECT_THAT(with(buckets),
+                StatusIs(absl::StatusCode::kInvalidArgument,
+                         HasSubstr(absl::StrCat("ringzero.buckets_in_flight is ", buckets,
+                                                "; it must be from 1 to 1024"))));
+  }
 }
 
 TEST(ParseConfigTest, EveryOptimizerAndSchedule) {

@@ -89,7 +89,9 @@ void ShowFlags(const FlagSet& flags, const TrainConfig& config, std::vector<Sett
   // These say nothing any more.
   if (flags.WasSet("optimizer")) Remove("optimizer.params.", settings);
   if (flags.WasSet("schedule")) Remove("scheduler.params.", settings);
-  if (flags.WasSet("global-batch")) Remove("train_micro_batch_size_per_gpu", settings);
+  if (flags.WasSet("global-batch") || flags.WasSet("accumulate")) {
+    Remove("train_micro_batch_size_per_gpu", settings);
+  }
   for (const Beaten& beaten : BeatenBy(config)) {
     if (!flags.WasSet(beaten.flag)) continue;
     auto setting = std::find_if(settings->begin(), settings->end(),
@@ -112,7 +114,11 @@ absl::Status ApplyConfig(std::string_view json, const FlagSet& flags, int ranks,
     config->zero.gradient_accumulation_steps = given.gradient_accumulation_steps;
   }
   if (flags.WasSet("accumulation")) config->zero.accumulation = given.accumulation;
-  if (flags.WasSet("shard-group")) config->zero.shard_group_size = given.shard_group_size;
+  if (flags.WasSet("shard-group")) {
+    config->zero.shard_group_size = given.shard_group_size;
+  } else if (flags.WasSet("stage") && file.zero.shard_group_size == kRanksOfHost) {
+    config->zero.shard_group_size = kAllRanks;  // those of HYBRID_SHARD, a name of a stage
+  }
   if (flags.WasSet("overlap")) config->zero.overlap_communication = given.overlap_communication;
   if (flags.WasSet("progress-thread")) config->zero.progress_thread = given.progress_thread;
   if (!flags.WasSet("stage")) config->stage = file.zero.stage;
@@ -133,6 +139,13 @@ absl::Status ApplyConfig(std::string_view json, const FlagSet& flags, int ranks,
   config->group_rules = std::move(file.group_rules);
   config->steps_per_print = file.steps_per_print;
   config->step_breakdown = file.wall_clock_breakdown;
+  // What follows from what flags have changed.
+  ZeroConfig resolved = config->zero;
+  resolved.stage = config->stage;
+  resolved.dtype = config->dtype;
+  resolved.optimizer = config->optimizer;
+  resolved.schedule = config->schedule;
+  ShowWorkedOut(resolved, &file.settings);
   ShowFlags(flags, *config, &file.settings);
   config->settings = std::move(file.settings);
   return absl::OkStatus();

@@ -95,6 +95,36 @@ TEST(ConfigFileTest, AnotherOptimizerOrDTypeBringsItsOwnNumbers) {
   EXPECT_EQ(fp16.loss_scale.scale, 65536);
 }
 
+TEST(ConfigFileTest, WhatFollowsFromAFlagIsShownAsItIs) {
+  ASSERT_OK_AND_ASSIGN(const TrainConfig config,
+                       Read(R"({"train_batch_size": 64,
+      "bf16": {"enabled": true}, "scheduler": {"type": "WarmupLR"},
+      "gradient_accumulation_steps": 2})",
+                            {"--dtype=fp32", "--lr=0.5", "--accumulate=4"}));
+  EXPECT_THAT(PrintSettings(config.settings),
+              AllOf(HasSubstr("communication_data_type = float32  (the dtype of the weights)\n"),
+                    HasSubstr("data_types.grad_accum_dtype = float32  (communication_data_type)\n"),
+                    HasSubstr("warmup_max_lr = 0.5  (optimizer.params.lr)\n"),
+                    HasSubstr("bf16.enabled = false  (--dtype)\n"),
+                    HasSubstr("gradient_accumulation_steps = 4  (--accumulate)\n"),
+                    Not(HasSubstr("micro_batch"))));
+}
+
+TEST(ConfigFileTest, AStageGivenBeatsTheGroupsOfHybridShard) {
+  constexpr char kHybrid[] =
+      R"({"train_batch_size": 64, "zero_optimization": {"stage": "HYBRID_SHARD"}})";
+  ASSERT_OK_AND_ASSIGN(const TrainConfig file, Read(kHybrid, {}));
+  EXPECT_EQ(file.zero.shard_group_size, kRanksOfHost);
+  for (const char* stage : {"--stage=ddp", "--stage=2"}) {
+    ASSERT_OK_AND_ASSIGN(const TrainConfig config, Read(kHybrid, {stage}));
+    EXPECT_EQ(config.zero.shard_group_size, kAllRanks);
+    EXPECT_THAT(PrintSettings(config.settings),
+                HasSubstr("ringzero.shard_group_size = all  (zero_optimization.stage)\n"));
+  }
+  ASSERT_OK_AND_ASSIGN(const TrainConfig both, Read(kHybrid, {"--stage=2", "--shard-group=2"}));
+  EXPECT_EQ(both.zero.shard_group_size, 2);
+}
+
 TEST(ConfigFileTest, ErrorsNameTheFile) {
   EXPECT_THAT(Read(R"({"train_batch_sise": 4})", {}),
               StatusIs(absl::StatusCode::kInvalidArgument,
