@@ -72,13 +72,16 @@ absl::Status ValidateSupport(const ZeroConfig& config) {
 
 absl::Status ValidateInspection(const ZeroConfig& config) {
   if (config.inspect_gradients) return absl::OkStatus();
-  const char* needs = config.gradient_clipping > 0 ? "gradient_clipping"
-                      : config.loss_scale.dynamic  ? "a dynamic loss scale"
-                                                   : nullptr;
-  if (needs == nullptr) return absl::OkStatus();
+  const std::string needs =
+      config.gradient_clipping > 0
+          ? absl::StrCat("gradient_clipping, which is ", config.gradient_clipping, ",")
+      : config.loss_scale.dynamic ? "a dynamic loss scale"
+                                  : "";
+  if (needs.empty()) return absl::OkStatus();
   return absl::InvalidArgumentError(
-      absl::StrCat("inspect_gradients is false, and ", needs,
-                   " needs gradients inspected; leave one of them out"));
+      absl::StrCat("inspect_gradients is false, and ", needs, " needs gradients inspected; set ",
+                   config.gradient_clipping > 0 ? "it to 0" : "a loss scale that stays",
+                   ", or inspect_gradients to true"));
 }
 
 absl::Status ValidateGroupSize(const ZeroConfig& config) {
@@ -90,9 +93,10 @@ absl::Status ValidateGroupSize(const ZeroConfig& config) {
   if (size == kAllRanks || (config.stage != ZeroStage::kDdp && config.stage != ZeroStage::kNaive)) {
     return absl::OkStatus();
   }
-  return absl::InvalidArgumentError(
-      absl::StrCat("shard_group_size is ", size, ", but stage ", std::string(NameOf(config.stage)),
-                   " knows no groups; leave it out, or take stage 1, 2 or 3"));
+  return absl::InvalidArgumentError(absl::StrCat(
+      "shard_group_size is ", size == kRanksOfHost ? "the ranks of a host" : absl::StrCat(size),
+      ", but stage ", std::string(NameOf(config.stage)),
+      " knows no groups; leave it out, or take stage 1, 2 or 3"));
 }
 
 absl::Status ValidateGradientDTypes(const ZeroConfig& config) {

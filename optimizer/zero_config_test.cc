@@ -50,7 +50,7 @@ TEST(ValidateConfigTest, NamesTheFieldThatCannotBe) {
       {"param_persistence_threshold", [](ZeroConfig* c) { c->param_persistence_threshold = -1; }},
       {"buckets_in_flight", [](ZeroConfig* c) { c->buckets_in_flight = 0; }},
       {"ledger", [](ZeroConfig* c) { c->ledger = nullptr; }},
-      {"gradient_clipping needs gradients inspected",
+      {"gradient_clipping, which is 1, needs gradients inspected; set it to 0",
        [](ZeroConfig* c) {
          c->inspect_gradients = false;
          c->gradient_clipping = 1;
@@ -59,6 +59,11 @@ TEST(ValidateConfigTest, NamesTheFieldThatCannotBe) {
        [](ZeroConfig* c) {
          c->inspect_gradients = false;
          c->loss_scale.dynamic = true;
+       }},
+      {"shard_group_size is the ranks of a host, but stage naive knows no groups",
+       [](ZeroConfig* c) {
+         c->stage = ZeroStage::kNaive;
+         c->shard_group_size = kRanksOfHost;
        }},
   };
   for (const Case& bad : cases) {

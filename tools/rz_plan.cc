@@ -23,8 +23,9 @@ int Fail(const absl::Status& status) {
 absl::Status WriteTo(const std::string& path, const std::string& text) {
   if (path.empty()) return absl::OkStatus();
   const std::string free = FreePath(path);
+  RZ_RETURN_IF_ERROR(WriteFile(free, text));
   std::cout << "written: " << free << "\n";
-  return WriteFile(free, text);
+  return absl::OkStatus();
 }
 
 absl::Status WriteFiles(const PlanConfig& config, const std::vector<StagePlan>& plans) {

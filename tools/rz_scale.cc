@@ -31,8 +31,9 @@ int Fail(const absl::Status& status) {
 absl::Status WriteFiles(const ScaleConfig& config, const std::vector<ScaleRow>& rows) {
   const auto write = [](const std::string& path, const std::string& text) {
     if (path.empty()) return absl::OkStatus();
+    RZ_RETURN_IF_ERROR(WriteFile(path, text));
     std::cout << "# Written: " << path << "\n";
-    return WriteFile(path, text);
+    return absl::OkStatus();
   };
   const auto free = [](const std::string& path) { return path.empty() ? path : FreePath(path); };
   RZ_RETURN_IF_ERROR(write(free(config.json_path), ScaleJson(config, rows)));

@@ -19,6 +19,7 @@ using ::testing::AllOf;
 using ::testing::ContainsRegex;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
+using ::testing::Not;
 
 Ending RzPlan(std::vector<std::string> arguments) {
   arguments.insert(arguments.begin(), ProgramPath("tools/rz_plan"));
@@ -72,6 +73,15 @@ TEST(RzPlanTest, WhatCannotBeWrittenIsNoticedBeforeTheWork) {
   EXPECT_EQ(run.exit_code, 1);
   EXPECT_THAT(run.err, HasSubstr("/no/such/folder/x.csv"));
   EXPECT_THAT(run.out, IsEmpty());
+}
+
+TEST(RzPlanTest, AFullDiskIsAnErrorAndNothingIsCalledWritten) {
+  for (const char* flag : {"--csv", "--json"}) {
+    const Ending run = RzPlan({"--params", "1G", "--ranks", "4", flag, "/dev/full"});
+    EXPECT_EQ(run.exit_code, 1);
+    EXPECT_THAT(run.err, HasSubstr("/dev/full: cannot be written: No space left"));
+    EXPECT_THAT(run.out, Not(HasSubstr("written: ")));
+  }
 }
 
 }  // namespace

@@ -19,6 +19,7 @@ using ::testing::AllOf;
 using ::testing::ContainsRegex;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
+using ::testing::Not;
 
 Ending RzScale(std::vector<std::string> arguments) {
   arguments.insert(arguments.begin(), ProgramPath("tools/rz_scale"));
@@ -68,6 +69,15 @@ TEST(RzScaleTest, WhatCannotBeWrittenIsNoticedBeforeTheWork) {
   EXPECT_EQ(run.exit_code, 1);
   EXPECT_THAT(run.err, HasSubstr("/no/such/folder/x.csv"));
   EXPECT_THAT(run.out, IsEmpty());
+}
+
+TEST(RzScaleTest, AFullDiskIsAnErrorAndNothingIsCalledWritten) {
+  for (const char* flag : {"--csv", "--json", "--plot"}) {
+    const Ending run = RzScale({"--ranks", "4", "--sizes", "1K", flag, "/dev/full"});
+    EXPECT_EQ(run.exit_code, 1);
+    EXPECT_THAT(run.err, HasSubstr("/dev/full: cannot be written: No space left"));
+    EXPECT_THAT(run.out, Not(HasSubstr("Written: ")));
+  }
 }
 
 }  // namespace

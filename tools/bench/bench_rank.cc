@@ -221,18 +221,16 @@ RunDescription Describe(const BenchConfig& config, const Ranks& ranks) {
 absl::Status WriteFiles(const BenchConfig& config, const RunDescription& description,
                         const std::vector<ResultRow>& rows) {
   const auto write = [](const std::string& path, const std::string& text) {
-    const std::string free = FreePath(path);
-    RZ_RETURN_IF_ERROR(WriteFile(free, text));
-    PrintLine(absl::StrCat("# Written: ", free));
+    RZ_RETURN_IF_ERROR(WriteFile(path, text));
+    PrintLine(absl::StrCat("# Written: ", path));
     return absl::OkStatus();
   };
   if (!config.json_path.empty()) {
-    RZ_RETURN_IF_ERROR(write(config.json_path, ToJson(description, rows)));
+    RZ_RETURN_IF_ERROR(write(FreePath(config.json_path), ToJson(description, rows)));
   }
-  if (!config.csv_path.empty()) RZ_RETURN_IF_ERROR(write(config.csv_path, ToCsv(rows)));
+  if (!config.csv_path.empty()) RZ_RETURN_IF_ERROR(write(FreePath(config.csv_path), ToCsv(rows)));
   if (config.plot_path.empty()) return absl::OkStatus();
-  PrintLine(absl::StrCat("# Written: ", config.plot_path));
-  return WriteFile(config.plot_path, RenderPlot(PageOf(description, rows)));
+  return write(config.plot_path, RenderPlot(PageOf(description, rows)));
 }
 
 absl::StatusOr<int64_t> RunSweep(const BenchConfig& config, const Ranks& ranks, Subject* subject) {

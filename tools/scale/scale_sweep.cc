@@ -1,8 +1,12 @@
 #include "tools/scale/scale_sweep.h"
 
 #include <algorithm>
+#include <string>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "collectives/algorithm.h"
 #include "collectives/simulation/closed_formula.h"
 #include "collectives/simulation/shared_schedules.h"
 #include "collectives/simulation/staged_call.h"
@@ -91,6 +95,17 @@ class Series {
   std::optional<SharedSchedules> schedules_;  // of the calls of one Run
 };
 
+// Of those that are asked for.
+std::string NoAlgorithm(Collective collective) {
+  std::vector<std::string> own;
+  for (const AlgorithmTraits& traits : AllAlgorithms()) {
+    if (traits.collective == collective) own.emplace_back(NameOf(traits.algorithm));
+  }
+  return absl::StrCat(std::string(NameOf(collective)),
+                      ": left out: it has no algorithm of --algorithm; it has ",
+                      absl::StrJoin(own, ", "));
+}
+
 }  // namespace
 
 std::optional<double> ScaleRow::formula_us() const {
@@ -125,6 +140,7 @@ absl::StatusOr<std::vector<ScaleRow>> RunSweep(const ScaleConfig& config,
   std::vector<ScaleRow> rows;
   Series series(config, listener, rows);
   for (Collective collective : config.collectives) {
+    if (config.AlgorithmsOf(collective).empty()) listener.on_skipped(NoAlgorithm(collective));
     for (int ranks : config.ranks) {
       for (Algorithm algorithm : config.AlgorithmsOf(collective)) {
         RZ_RETURN_IF_ERROR(series.Run(collective, algorithm, ranks));

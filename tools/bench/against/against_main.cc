@@ -157,22 +157,20 @@ absl::Status CompareWithPeers(const BenchConfig& config, const std::string& self
   AgainstRun run(plan, RunChild, PrintLine);
   RZ_RETURN_IF_ERROR(run.Run());
   const auto write = [](const std::string& path, const std::string& text) {
-    const std::string free = FreePath(path);
-    RZ_RETURN_IF_ERROR(WriteFile(free, text));
-    PrintLine(absl::StrCat("# Written: ", free));
+    RZ_RETURN_IF_ERROR(WriteFile(path, text));
+    PrintLine(absl::StrCat("# Written: ", path));
     return absl::OkStatus();
   };
   if (!config.json_path.empty()) {
-    RZ_RETURN_IF_ERROR(
-        write(config.json_path, ComparisonJson(run.comparison(), config.arguments, plan.place.ranks,
-                                               static_cast<int>(plan.rounds))));
+    RZ_RETURN_IF_ERROR(write(FreePath(config.json_path),
+                             ComparisonJson(run.comparison(), config.arguments, plan.place.ranks,
+                                            static_cast<int>(plan.rounds))));
   }
   if (!config.csv_path.empty()) {
-    RZ_RETURN_IF_ERROR(write(config.csv_path, ComparisonCsv(run.comparison())));
+    RZ_RETURN_IF_ERROR(write(FreePath(config.csv_path), ComparisonCsv(run.comparison())));
   }
   if (config.plot_path.empty()) return absl::OkStatus();
-  PrintLine(absl::StrCat("# Written: ", config.plot_path));
-  return WriteFile(config.plot_path, RenderPlot(PageOf(run.comparison(), plan, Head(plan))));
+  return write(config.plot_path, RenderPlot(PageOf(run.comparison(), plan, Head(plan))));
 }
 
 }  // namespace rz
