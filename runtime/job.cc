@@ -57,33 +57,57 @@ RendezvousClientOptions ClientOptions(const JobEnvironment& environment,
 
 }  // namespace
 
-Job::Job(std::unique_ptr<Transport> transport, const JobOptions& options)
-    : options_(options), transport_(std::move(transport)) {}
+Job::Job(const JobEnvironment& environment, std::unique_ptr<Transport> transport,
+         const JobOptions& options)
+    : environment_(environment), options_(options), transport_(std::move(transport)) {}
 
 absl::StatusOr<std::unique_ptr<Job>> Job::Join(const JobEnvironment& environment,
                                                std::unique_ptr<Transport> transport,
                                                const JobOptions& options) {
-  std::unique_ptr<Job> job(new Job(std::move(transport), options));
-  Transport& links = *job->transport_;
+  std::unique_ptr<Job> job(new Job(environment, std::move(transport), options));
   if (!environment.InJob()) {
-    const std::string address = links.LocalAddress();
-    RZ_RETURN_IF_ERROR(links.Connect(Rank(0), {address}, job->epoch_));
+    const std::string address = job->transport_->LocalAddress();
+    RZ_RETURN_IF_ERROR(job->transport_->Connect(Rank(0), {address}, job->epoch_));
     return job;
   }
-  RZ_RETURN_IF_ERROR(job->MeetOthers(environment));
-  job->epoch_ = job->client_->epoch();
-  SetLogRank(job->client_->rank().value());
-  if (absl::Status status =
-          links.Connect(job->client_->rank(), job->client_->addresses(), job->epoch_);
-      !status.ok()) {
-    return job->Verdict(status);
-  }
-  // A verdict that came meanwhile is told at once.
-  job->client_->SetVerdictCallback([&links](const absl::Status& cause) { links.Abort(cause); });
+  RZ_RETURN_IF_ERROR(job->MeetOthers());
+  RZ_RETURN_IF_ERROR(job->ConnectTransport());
   return job;
 }
 
-absl::Status Job::MeetOthers(const JobEnvironment& environment) {
+absl::StatusOr<std::unique_ptr<Job>> Job::Rebuild(std::unique_ptr<Transport> transport,
+                                                  int least_ranks, absl::Duration wait) {
+  if (client_ == nullptr) return Join(environment_, std::move(transport), options_);
+  std::unique_ptr<Job> job(new Job(environment_, std::move(transport), options_));
+  RendezvousClientOptions client = ClientOptions(environment_, options_);
+  client.job = job->name_ = name_;
+  client.address = job->address_ = address_;
+  client.worker_address = job->transport_->LocalAddress();
+  client.survivor_of = client_->member();
+  client.least_ranks = least_ranks;
+  client.join_timeout = wait;
+  RZ_ASSIGN_OR_RETURN(job->client_, RendezvousClient::Join(client));
+  // Where this rank serves, it goes on to.
+  job->server_ = std::move(server_);
+  RZ_RETURN_IF_ERROR(job->ConnectTransport());
+  return job;
+}
+
+absl::Status Job::ConnectTransport() {
+  epoch_ = client_->epoch();
+  SetLogRank(client_->rank().value());
+  if (absl::Status status = transport_->Connect(client_->rank(), client_->addresses(), epoch_);
+      !status.ok()) {
+    return Verdict(status);
+  }
+  // A verdict that came meanwhile is told at once.
+  client_->SetVerdictCallback(
+      [transport = transport_.get()](const absl::Status& cause) { transport->Abort(cause); });
+  return absl::OkStatus();
+}
+
+absl::Status Job::MeetOthers() {
+  const JobEnvironment& environment = environment_;
   RendezvousClientOptions client = ClientOptions(environment, options_);
   client.job = name_ = NameOf(environment);
   client.worker_address = transport_->LocalAddress();
@@ -103,6 +127,7 @@ absl::Status Job::MeetOthers(const JobEnvironment& environment) {
                               .insecure = meeting.insecure}));
     }
   }
+  address_ = client.address;
   RZ_ASSIGN_OR_RETURN(client_, RendezvousClient::Join(client));
   if (environment.meeting.has_value()) ++joined_meetings;
   return absl::OkStatus();

@@ -67,6 +67,17 @@ class Job {
   Job(const Job&) = delete;
   Job& operator=(const Job&) = delete;
 
+  // Goes on with those that are left of this job, which has failed: waits until each of the others
+  // has called this, or is known to be gone, or `wait` is over for one of those that have, then
+  // connects `transport`, a fresh one, with ranks given anew in the order of the old ones. Of the
+  // old job nothing is taken but its name; it is to be destroyed as ever.
+  //   FailedPrecondition  the rendezvous knows no failure of this job, or the others have gone on
+  //                       without this rank; fewer than `least_ranks` are left
+  //   DeadlineExceeded    fewer than `least_ranks` have come in time; the message lists the others
+  //   otherwise           as Join
+  absl::StatusOr<std::unique_ptr<Job>> Rebuild(std::unique_ptr<Transport> transport,
+                                               int least_ranks, absl::Duration wait);
+
   Rank rank() const { return transport_->rank(); }
   int world_size() const { return transport_->world_size(); }
   Epoch epoch() const { return epoch_; }
@@ -98,14 +109,19 @@ class Job {
   absl::Status Leave();
 
  private:
-  Job(std::unique_ptr<Transport> transport, const JobOptions& options);
+  Job(const JobEnvironment& environment, std::unique_ptr<Transport> transport,
+      const JobOptions& options);
 
   // Serves where this is rank 0 and `meeting` says so; then joins.
-  absl::Status MeetOthers(const JobEnvironment& environment);
+  absl::Status MeetOthers();
+  // Connects the transport, as whom the rendezvous says; after joining it.
+  absl::Status ConnectTransport();
 
+  const JobEnvironment environment_;
   const JobOptions options_;
   Epoch epoch_ = Epoch(1);
   std::string name_;                     // of the job, at the rendezvous
+  std::string address_;                  // of that
   std::unique_ptr<Rank0Server> server_;  // null where another serves
   std::unique_ptr<Transport> transport_;
   // After the transport: its thread calls transport_->Abort and ends first.

@@ -15,7 +15,7 @@ namespace {
 
 int Main(int argc, char** argv) {
   LaunchOptions options;
-  int64_t ranks = 1, nodes = 1, node_rank = 0;
+  int64_t ranks = 1, nodes = 1, node_rank = 0, min_ranks = 0;
   absl::Duration join_timeout = JobEnvironment().join_timeout;
   absl::Duration connect_timeout = JobEnvironment().connect_timeout;
   FlagSet flags("rz_run", "starts the ranks of a job on this host and waits for them");
@@ -28,6 +28,9 @@ int Main(int argc, char** argv) {
                "HOST:PORT of a running rz_rendezvous; without it rz_run is the rendezvous");
   flags.String("job", &options.job, "name of the job at the rendezvous, the same on all hosts");
   flags.String("token-file", &options.token_file, "the rendezvous's token, mode 0600");
+  flags.Int("min-ranks", &min_ranks, {0, limits::kMaxWorldSize},
+            "go on after failures while as many ranks are left, for programs that rebuild; 0: a "
+            "failure ends all");
   flags.Duration("grace", &options.grace, {absl::ZeroDuration(), absl::Hours(1)},
                  "time the others get to stop after a failure, and again after SIGTERM");
   const DurationRange timeouts = {JobEnvironment::kShortestTimeout,
@@ -46,7 +49,8 @@ int Main(int argc, char** argv) {
   flags.Example("rz_run -n 4 -- bazel-bin/tools/rz_train --steps 20");
   flags.Example("rz_run -n 2 --nodes 2 --node-rank 0 --rendezvous 10.0.0.1:29400 -- ./program");
   flags.ExitCodes(
-      "0 every rank returned 0; otherwise the first failing rank's own, 128 + N where signal N "
+      "0 every rank returned 0, or --min-ranks of them or more did; otherwise the first failing "
+      "rank's own, 128 + N where signal N "
       "ended it;\n127 or 126 PROGRAM cannot be run, 1 rz_run itself failed, 2 wrong usage");
   flags.ParseOrExit(argc, argv);
 
@@ -58,6 +62,10 @@ int Main(int argc, char** argv) {
   }
   if (node_rank >= nodes) {
     flags.UsageError(absl::StrCat("--node-rank ", node_rank, " is not within 0 to ", nodes - 1));
+  }
+  if (min_ranks > ranks || (min_ranks > 0 && nodes > 1)) {
+    flags.UsageError(absl::StrCat("--min-ranks ", min_ranks, " is within 0 to the ", ranks,
+                                  " ranks of -n, on one host"));
   }
   if (nodes > 1 && options.rendezvous.empty()) {
     flags.UsageError("several hosts meet at a --rendezvous HOST:PORT: start rz_rendezvous there");
@@ -73,6 +81,7 @@ int Main(int argc, char** argv) {
   options.ranks = static_cast<int>(ranks);
   options.nodes = static_cast<int>(nodes);
   options.node_rank = static_cast<int>(node_rank);
+  options.min_ranks = static_cast<int>(min_ranks);
   return Launch(options);
 }
 

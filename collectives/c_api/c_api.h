@@ -4,7 +4,8 @@
  * types, operations, roots and options. Where they do not, all of them get an error that names two
  * ranks and both calls. After the first failure (other than RZ_ERROR_INVALID_ARGUMENT,
  * RZ_ERROR_INVALID_HANDLE and RZ_ERROR_WRONG_THREAD, which come before any traffic) a communicator
- * is failed for good, and all others of its job with it: every later call returns that first cause.
+ * is failed for good, and all others of its job with it: every later call returns that first cause,
+ * until rz_comm_rebuild makes a new one.
  *
  * Counts are elements, and may be 0. `count` means what NCCL means by it: of all_reduce, reduce
  * and broadcast the whole buffer; of reduce_scatter what each rank receives; of all_gather, gather,
@@ -95,6 +96,32 @@ RZ_API rz_result_t rz_comm_create(rz_job_t* job, const rz_comm_options_t* option
  *   RZ_ERROR_INVALID_ARGUMENT  `new_comm` is NULL, or a color below -1
  *   RZ_ERROR_OUT_OF_MEMORY     256 communicators are there */
 RZ_API rz_result_t rz_comm_split(rz_comm_t* comm, int32_t color, int32_t key, rz_comm_t** new_comm);
+
+typedef struct rz_rebuild_options {
+  size_t size;       /* sizeof(rz_rebuild_options_t) */
+  int32_t min_ranks; /* fewer are an error; default 1. Alike on all ranks */
+  double timeout;    /* seconds to wait for ranks that may be gone; default 30 */
+} rz_rebuild_options_t;
+#define RZ_REBUILD_OPTIONS_INIT \
+  { sizeof(rz_rebuild_options_t), 0, 0 }
+
+/* Goes on after a failure, with the ranks that are left: a new communicator of all ranks of the job
+ * that call this, in the order of their old ranks, from 0, with the options of `failed`. Collective
+ * among those. `failed` is any communicator of the job that has failed, of whatever cause: a rank
+ * that died, a call that differed, a timeout, rz_comm_abort. Waits until each rank of the job has
+ * called this, or is known to be gone (its launcher saw it end, or its connection to the rendezvous
+ * broke), for `timeout` at most; a rank that comes later is refused. The job is then that of the
+ * ranks that are left: rz_job_rank, rz_job_world_size and rz_finalize are about it. Nothing of
+ * `failed` is taken over, and all communicators of before are still to be destroyed. Where another
+ * rank dies meanwhile this fails too, on all ranks, and may be called again with `failed`. Under
+ * rz_run a rank's death ends the others, unless --min-ranks says otherwise.
+ *   RZ_ERROR_INVALID_ARGUMENT     `comm` is NULL, or an option cannot be
+ *   RZ_ERROR_FAILED_PRECONDITION  `failed` has not failed, or has been rebuilt; the others have
+ *                                 gone on without this rank; fewer than min_ranks are left
+ *   RZ_ERROR_TIMEOUT              fewer than min_ranks came in time; the text says who did not
+ *   RZ_ERROR_UNAVAILABLE          the rendezvous cannot be reached, or a rank has failed again */
+RZ_API rz_result_t rz_comm_rebuild(rz_comm_t* failed, const rz_rebuild_options_t* options,
+                                   rz_comm_t** comm);
 
 /* Ends the handle and frees what it holds. Local, but for 2 s at most of telling neighbours.
  *   RZ_ERROR_FAILED_PRECONDITION  an operation is under way (wait for it, or rz_comm_abort), or

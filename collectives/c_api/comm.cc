@@ -19,6 +19,9 @@ namespace {
 // Of an operation, at most.
 constexpr absl::Duration kLongestTimeout = absl::Hours(24);
 
+// How long a rebuild waits for ranks of which nothing is known.
+constexpr absl::Duration kRebuildTimeout = absl::Seconds(30);
+
 absl::StatusOr<CommunicatorOptions> ReadCommOptions(const rz_comm_options_t& given,
                                                     const JobSession& session) {
   CommunicatorOptions options;
@@ -46,35 +49,71 @@ absl::StatusOr<CommunicatorOptions> ReadCommOptions(const rz_comm_options_t& giv
 }
 
 absl::StatusOr<rz_comm_t*> MakeHandle(std::shared_ptr<JobSession> session,
-                                      std::unique_ptr<Communicator> communicator) {
-  auto made = std::make_unique<CommHandle>(std::move(session), std::move(communicator));
+                                      std::unique_ptr<Communicator> communicator,
+                                      CommSettings settings) {
+  auto made = std::make_unique<CommHandle>(std::move(session), std::move(communicator),
+                                           std::move(settings));
   RZ_ASSIGN_OR_RETURN(void* const handle, CommTable::Get().Insert(made.get()));
   static_cast<void>(made.release());  // the table's
   return static_cast<rz_comm_t*>(handle);
 }
 
+// A communicator of all ranks of a job that has none.
+absl::StatusOr<rz_comm_t*> MakeOfAllRanks(const std::shared_ptr<JobSession>& session,
+                                          CommSettings settings) {
+  // Another number each time: messages that nobody received carry the old one.
+  settings.options.id = session->next_communicator_id++ % (kMaxCommunicatorId + 1);
+  RZ_ASSIGN_OR_RETURN(std::unique_ptr<Communicator> communicator,
+                      Communicator::Create(session->job().transport(), settings.options));
+  if (settings.shares_memory) {
+    if (const absl::Status shared = communicator->ShareMemory(); !shared.ok()) {
+      return session->FirstCause(shared);
+    }
+  }
+  return MakeHandle(session, std::move(communicator), std::move(settings));
+}
+
 absl::Status Create(rz_job_t* job, const rz_comm_options_t* options, rz_comm_t** comm) {
   RZ_ASSIGN_OR_RETURN(const auto found, JobTable::Get().Find(job));
-  const std::shared_ptr<JobSession> session = found->session;
+  const std::shared_ptr<JobSession> session = found->session();
   RZ_ASSIGN_OR_RETURN(const auto use, session->Enter());
   RZ_ASSIGN_OR_RETURN(const rz_comm_options_t read,
                       ReadOptions(options, rz_comm_options_t(RZ_COMM_OPTIONS_INIT)));
-  RZ_ASSIGN_OR_RETURN(CommunicatorOptions made, ReadCommOptions(read, *session));
+  CommSettings settings;
+  RZ_ASSIGN_OR_RETURN(settings.options, ReadCommOptions(read, *session));
+  settings.shares_memory = read.no_shared_memory == 0;
   RZ_RETURN_IF_ERROR(session->failure());
   if (session->communicators > 0) {
     return absl::FailedPreconditionError(
         "the job has a communicator; make others of it with rz_comm_split");
   }
-  // Another number each time: messages that nobody received carry the old one.
-  made.id = session->next_communicator_id++ % (kMaxCommunicatorId + 1);
-  RZ_ASSIGN_OR_RETURN(std::unique_ptr<Communicator> communicator,
-                      Communicator::Create(session->job().transport(), made));
-  if (read.no_shared_memory == 0) {
-    if (const absl::Status shared = communicator->ShareMemory(); !shared.ok()) {
-      return session->FirstCause(shared);
-    }
+  RZ_ASSIGN_OR_RETURN(*comm, MakeOfAllRanks(session, std::move(settings)));
+  return absl::OkStatus();
+}
+
+absl::Status Rebuild(rz_comm_t* failed, const rz_rebuild_options_t* options, rz_comm_t** comm) {
+  RZ_ASSIGN_OR_RETURN(const CommUse use, CommUse::Enter(failed));
+  RZ_ASSIGN_OR_RETURN(const rz_rebuild_options_t read,
+                      ReadOptions(options, rz_rebuild_options_t(RZ_REBUILD_OPTIONS_INIT)));
+  if (const int world = use->session->job().world_size();
+      read.min_ranks < 0 || read.min_ranks > world) {
+    return absl::InvalidArgumentError(absl::StrCat("min_ranks is ", read.min_ranks,
+                                                   "; it may be 0 to the job's ", world, " ranks"));
   }
-  RZ_ASSIGN_OR_RETURN(*comm, MakeHandle(session, std::move(communicator)));
+  RZ_ASSIGN_OR_RETURN(
+      const absl::Duration wait,
+      ReadSeconds(read.timeout, "timeout", kRebuildTimeout, JobEnvironment::kLongestTimeout));
+  absl::Status failure = use->session->failure();
+  if (failure.ok()) failure = use->communicator->status();
+  if (failure.ok()) {
+    return absl::FailedPreconditionError(
+        "the communicator has not failed, as far as calls have shown; rz_comm_split makes others");
+  }
+  // So that the rendezvous knows of the failure too.
+  static_cast<void>(use->session->FirstCause(failure));
+  RZ_ASSIGN_OR_RETURN(const std::shared_ptr<JobSession> session,
+                      use->session->Rebuild(std::max(read.min_ranks, 1), wait));
+  RZ_ASSIGN_OR_RETURN(*comm, MakeOfAllRanks(session, use->settings));
   return absl::OkStatus();
 }
 
@@ -90,7 +129,7 @@ absl::Status Split(rz_comm_t* comm, int32_t color, int32_t key, rz_comm_t** new_
   absl::StatusOr<std::unique_ptr<Communicator>> split = use->communicator->Split(color, key);
   if (!split.ok()) return Outcome(*use, split.status());
   if (*split == nullptr) return absl::OkStatus();
-  RZ_ASSIGN_OR_RETURN(*new_comm, MakeHandle(use->session, *std::move(split)));
+  RZ_ASSIGN_OR_RETURN(*new_comm, MakeHandle(use->session, *std::move(split), use->settings));
   return absl::OkStatus();
 }
 
@@ -151,6 +190,15 @@ rz_result_t rz_comm_split(rz_comm_t* comm, int32_t color, int32_t key, rz_comm_t
     RZ_RETURN_IF_ERROR(CheckNotNull(new_comm, "new_comm"));
     *new_comm = nullptr;
     return Split(comm, color, key, new_comm);
+  });
+}
+
+rz_result_t rz_comm_rebuild(rz_comm_t* failed, const rz_rebuild_options_t* options,
+                            rz_comm_t** comm) {
+  return Guarded(__func__, [&]() -> absl::Status {
+    RZ_RETURN_IF_ERROR(CheckNotNull(comm, "comm"));
+    *comm = nullptr;
+    return Rebuild(failed, options, comm);
   });
 }
 

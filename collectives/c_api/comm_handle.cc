@@ -5,8 +5,11 @@
 
 namespace rz::c_api {
 
-CommHandle::CommHandle(std::shared_ptr<JobSession> job_session, std::unique_ptr<Communicator> made)
-    : session(std::move(job_session)), communicator(std::move(made)) {
+CommHandle::CommHandle(std::shared_ptr<JobSession> job_session, std::unique_ptr<Communicator> made,
+                       CommSettings made_with)
+    : session(std::move(job_session)),
+      settings(std::move(made_with)),
+      communicator(std::move(made)) {
   ++session->communicators;
 }
 

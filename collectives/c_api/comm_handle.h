@@ -82,11 +82,19 @@ struct MadeOp {
 };
 inline constexpr size_t kMaxMadeOps = 64;
 
+// How a communicator was made, for another one like it.
+struct CommSettings {
+  CommunicatorOptions options;
+  bool shares_memory = true;  // where its ranks can
+};
+
 struct CommHandle {
-  CommHandle(std::shared_ptr<JobSession> job_session, std::unique_ptr<Communicator> made);
+  CommHandle(std::shared_ptr<JobSession> job_session, std::unique_ptr<Communicator> made,
+             CommSettings made_with);
   ~CommHandle();
 
   const std::shared_ptr<JobSession> session;
+  const CommSettings settings;
   // Outlive what the communicator has under way.
   std::array<MadeOp, kMaxMadeOps> made_ops;
   uint32_t functions_made = 0;

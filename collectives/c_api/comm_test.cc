@@ -152,6 +152,111 @@ TEST(FailureTest, WhoAsksForTheErrorIsInNobodysWay) {
   });
 }
 
+// A sum over all ranks of `comm` is what it must be.
+void ExpectToWork(rz_comm_t* comm) {
+  int32_t count = 0;
+  int32_t value = 1;
+  OK(rz_comm_count(comm, &count));
+  OK(rz_all_reduce(&value, &value, 1, RZ_INT32, RZ_SUM, comm, nullptr));
+  EXPECT_EQ(value, count);
+}
+
+TEST(RebuildTest, TheJobIsThatOfTheRebuiltCommunicatorFromThenOn) {
+  RunRanks(3, [](int rank, rz_job_t* job) {
+    rz_comm_t* comm = nullptr;
+    OK(rz_comm_create(job, nullptr, &comm));
+    rz_comm_t* part = nullptr;
+    OK(rz_comm_split(comm, rank % 2, 0, &part));
+    OK(rz_barrier(comm, nullptr));
+    if (rank == 1) {
+      OK(rz_comm_abort(comm, "by hand"));
+    }
+    EXPECT_NE(rz_barrier(comm, nullptr), RZ_OK);
+    rz_comm_t* next = nullptr;
+    OK(rz_comm_rebuild(part, nullptr, &next));
+    int32_t number = -1;
+    OK(rz_comm_rank(next, &number));
+    EXPECT_EQ(number, rank);
+    OK(rz_job_world_size(job, &number));
+    EXPECT_EQ(number, 3);
+    // What was before stays failed, and has been rebuilt.
+    EXPECT_NE(rz_barrier(comm, nullptr), RZ_OK);
+    rz_comm_t* again = nullptr;
+    EXPECT_EQ(rz_comm_rebuild(comm, nullptr, &again), RZ_ERROR_FAILED_PRECONDITION);
+    EXPECT_THAT(rz_last_error(), HasSubstr("has been rebuilt"));
+    OK(rz_comm_destroy(comm));
+    OK(rz_comm_destroy(part));
+    ExpectToWork(next);
+    OK(rz_job_barrier(job, "all", 60));
+    OK(rz_comm_split(next, 0, 0, &part));
+    ExpectToWork(part);
+    OK(rz_comm_destroy(part));
+    EXPECT_EQ(rz_comm_create(job, nullptr, &again), RZ_ERROR_FAILED_PRECONDITION);
+    OK(rz_comm_destroy(next));
+    OK(rz_comm_create(job, nullptr, &again));
+    ExpectToWork(again);
+    OK(rz_comm_destroy(again));
+  });
+}
+
+// Before the failure, or once it knows of it.
+void ExpectNotToWaitForRank0(bool leaves_late) {
+  RunRanks(3, [&](int rank, rz_job_t* job) {
+    rz_comm_t* comm = nullptr;
+    OK(rz_comm_create(job, nullptr, &comm));
+    OK(rz_barrier(comm, nullptr));
+    if (rank == 0) {
+      if (leaves_late) {
+        EXPECT_NE(rz_barrier(comm, nullptr), RZ_OK);
+      }
+      OK(rz_comm_destroy(comm));
+      return;
+    }
+    if (rank == 1) {
+      OK(rz_comm_abort(comm, "by hand"));
+    }
+    EXPECT_NE(rz_barrier(comm, nullptr), RZ_OK);
+    rz_rebuild_options_t options = RZ_REBUILD_OPTIONS_INIT;
+    options.min_ranks = 2;
+    options.timeout = 300;
+    rz_comm_t* next = nullptr;
+    OK(rz_comm_rebuild(comm, &options, &next));
+    OK(rz_comm_destroy(comm));
+    int32_t number = -1;
+    OK(rz_comm_rank(next, &number));
+    EXPECT_EQ(number, rank - 1);
+    ExpectToWork(next);
+    OK(rz_comm_destroy(next));
+  });
+}
+
+TEST(RebuildTest, ARankThatHasLeftIsNotWaitedFor) {
+  ExpectNotToWaitForRank0(/*leaves_late=*/false);
+}
+
+TEST(RebuildTest, ARankThatLeavesAfterTheFailureIsNotWaitedFor) {
+  ExpectNotToWaitForRank0(/*leaves_late=*/true);
+}
+
+TEST(RebuildTest, WhatCannotBeIsRefused) {
+  RunComms(2, [](int, rz_comm_t* comm) {
+    rz_comm_t* next = nullptr;
+    EXPECT_EQ(rz_comm_rebuild(comm, nullptr, &next), RZ_ERROR_FAILED_PRECONDITION);
+    EXPECT_THAT(rz_last_error(), HasSubstr("has not failed"));
+    rz_rebuild_options_t options = RZ_REBUILD_OPTIONS_INIT;
+    options.min_ranks = 3;
+    EXPECT_EQ(rz_comm_rebuild(comm, &options, &next), RZ_ERROR_INVALID_ARGUMENT);
+    EXPECT_THAT(rz_last_error(), HasSubstr("0 to the job's 2 ranks"));
+    options.min_ranks = -1;
+    EXPECT_EQ(rz_comm_rebuild(comm, &options, &next), RZ_ERROR_INVALID_ARGUMENT);
+    options.min_ranks = 1;
+    options.timeout = -1;
+    EXPECT_EQ(rz_comm_rebuild(comm, &options, &next), RZ_ERROR_INVALID_ARGUMENT);
+    EXPECT_EQ(next, nullptr);
+    ExpectToWork(comm);
+  });
+}
+
 TEST(MetricsTest, CountWhatWasSentOverMessages) {
   rz_comm_options_t options = RZ_COMM_OPTIONS_INIT;
   options.no_shared_memory = 1;

@@ -156,7 +156,9 @@ TEST(FunctionTest, GroupsKeepItUntilTheyEnd) {
     std::vector<int64_t> sums(5, rank);
     int64_t token = 0;
     // Rank 0's group stays under way until it lets the others make theirs.
-    if (rank > 0) OK(rz_recv(&token, 1, RZ_INT64, 0, comm, nullptr));
+    if (rank > 0) {
+      OK(rz_recv(&token, 1, RZ_INT64, 0, comm, nullptr));
+    }
     OK(rz_group_start(comm));
     OK(rz_all_reduce(small.data(), small.data(), 10, RZ_INT64, op, comm, nullptr));
     OK(rz_all_reduce(other.data(), other.data(), 20, RZ_INT64, op, comm, nullptr));

@@ -78,9 +78,12 @@ absl::Status Init(const rz_job_options_t* given, rz_job_t** job) {
   RZ_ASSIGN_OR_RETURN(std::unique_ptr<Job> joined,
                       Job::Join(environment, std::move(transport), job_options));
   const bool only_network = transport_options.transports == UcxOptions::Transports::kTcp;
-  auto handle = std::make_unique<JobHandle>();
-  handle->session = std::make_shared<JobSession>(std::move(joined), only_network);
+  const auto session = std::make_shared<JobSession>(
+      std::move(joined), only_network,
+      [transport_options] { return CreateUcxTransport(transport_options); });
+  auto handle = std::make_unique<JobHandle>(session);
   RZ_ASSIGN_OR_RETURN(void* const value, JobTable::Get().Insert(handle.get()));
+  session->set_handle(value);
   static_cast<void>(handle.release());  // the table's
   *job = static_cast<rz_job_t*>(value);
   return absl::OkStatus();
@@ -88,7 +91,7 @@ absl::Status Init(const rz_job_options_t* given, rz_job_t** job) {
 
 absl::Status Finalize(rz_job_t* job) {
   RZ_ASSIGN_OR_RETURN(auto found, JobTable::Get().Find(job));
-  const std::shared_ptr<JobSession> session = found->session;
+  const std::shared_ptr<JobSession> session = found->session();
   RZ_ASSIGN_OR_RETURN(const auto use, session->Enter());
   if (const int communicators = session->communicators; communicators > 0) {
     return absl::FailedPreconditionError(
@@ -97,7 +100,8 @@ absl::Status Finalize(rz_job_t* job) {
   }
   const std::unique_ptr<JobHandle> ended(JobTable::Get().Close(std::move(found)));
   if (ended == nullptr) return BadHandle(job, HandleKind::kJob);
-  return session->failure().ok() ? session->job().Leave() : absl::OkStatus();
+  const absl::Status left = session->job().Leave();
+  return session->failure().ok() ? left : absl::OkStatus();
 }
 
 }  // namespace
@@ -117,7 +121,7 @@ rz_result_t rz_job_rank(rz_job_t* job, int32_t* rank) {
   return Guarded(__func__, [&]() -> absl::Status {
     RZ_ASSIGN_OR_RETURN(const auto found, JobTable::Get().Find(job));
     RZ_RETURN_IF_ERROR(CheckNotNull(rank, "rank"));
-    *rank = found->session->job().rank().value();
+    *rank = found->session()->job().rank().value();
     return absl::OkStatus();
   });
 }
@@ -126,7 +130,7 @@ rz_result_t rz_job_world_size(rz_job_t* job, int32_t* world_size) {
   return Guarded(__func__, [&]() -> absl::Status {
     RZ_ASSIGN_OR_RETURN(const auto found, JobTable::Get().Find(job));
     RZ_RETURN_IF_ERROR(CheckNotNull(world_size, "world_size"));
-    *world_size = found->session->job().world_size();
+    *world_size = found->session()->job().world_size();
     return absl::OkStatus();
   });
 }
@@ -143,8 +147,9 @@ rz_result_t rz_job_barrier(rz_job_t* job, const char* id, double timeout) {
     RZ_ASSIGN_OR_RETURN(const absl::Duration time,
                         ReadSeconds(timeout, "timeout", rz::limits::kDefaultBarrierTimeout,
                                     rz::limits::kMaxTimeout));
-    RZ_ASSIGN_OR_RETURN(const auto use, found->session->Enter());
-    return found->session->job().Barrier(name, time);
+    const std::shared_ptr<JobSession> session = found->session();
+    RZ_ASSIGN_OR_RETURN(const auto use, session->Enter());
+    return session->job().Barrier(name, time);
   });
 }
 
@@ -153,9 +158,10 @@ rz_result_t rz_job_fail(rz_job_t* job, const char* cause) {
     RZ_ASSIGN_OR_RETURN(const auto found, JobTable::Get().Find(job));
     RZ_RETURN_IF_ERROR(CheckNotNull(cause, "cause"));
     const absl::Status failure = ErrorOf(RZ_ERROR_ABORTED, TextOf(cause));
-    found->session->Keep(failure);
-    found->session->job().transport()->Abort(failure);
-    found->session->job().ReportFailure(failure);
+    const std::shared_ptr<JobSession> session = found->session();
+    session->Keep(failure);
+    session->job().transport()->Abort(failure);
+    session->job().ReportFailure(failure);
     return absl::OkStatus();
   });
 }

@@ -2,6 +2,8 @@
 
 #include <thread>
 
+#include "runtime/base/status_macros.h"
+
 namespace rz::c_api {
 namespace {
 
@@ -23,7 +25,8 @@ bool JobSession::Take(State next) {
 }
 
 std::optional<JobSession::Use> JobSession::Look() {
-  if (!Take(State::kLook)) return std::nullopt;
+  // A function of the caller's may be within a poll, whose lock is not this thread's to take again.
+  if (callbacks > 0 || !Take(State::kLook)) return std::nullopt;
   return Use(this);
 }
 
@@ -43,6 +46,26 @@ absl::Status JobSession::FirstCause(const absl::Status& own) {
   if (absl::Status known = failure(); !known.ok()) return known;
   Keep(job_->FirstCause(own));
   return failure();
+}
+
+absl::StatusOr<std::shared_ptr<JobSession>> JobSession::Rebuild(int least_ranks,
+                                                                absl::Duration wait) {
+  if (successor_ != nullptr) {
+    if (successor_->failure().ok()) {
+      return absl::FailedPreconditionError(
+          "this job has been rebuilt, and what came of it has not failed: use that communicator");
+    }
+    RZ_ASSIGN_OR_RETURN(const Use use, successor_->Enter());
+    return successor_->Rebuild(least_ranks, wait);
+  }
+  RZ_ASSIGN_OR_RETURN(std::unique_ptr<Transport> transport, make_transport_());
+  RZ_ASSIGN_OR_RETURN(std::unique_ptr<Job> job,
+                      job_->Rebuild(std::move(transport), least_ranks, wait));
+  successor_ = std::make_shared<JobSession>(std::move(job), only_network_, make_transport_);
+  successor_->set_handle(handle_);
+  RZ_ASSIGN_OR_RETURN(const auto handle, JobTable::Get().Find(handle_));
+  handle->Replace(successor_);
+  return successor_;
 }
 
 absl::Status JobSession::failure() const {

@@ -4,8 +4,10 @@
 #define RINGZERO_RUNTIME_C_API_JOB_SESSION_H_
 
 #include <atomic>
+#include <functional>
 #include <memory>
 #include <optional>
+#include <utility>
 
 #include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
@@ -19,9 +21,23 @@ namespace rz::c_api {
 
 class JobSession {
  public:
-  // `only_network`: the transport was asked for TCP alone.
-  JobSession(std::unique_ptr<Job> job, bool only_network)
-      : job_(std::move(job)), only_network_(only_network) {}
+  using MakeTransport = std::function<absl::StatusOr<std::unique_ptr<Transport>>()>;
+
+  // `only_network`: the transport was asked for TCP alone. `make_transport` makes more like it.
+  JobSession(std::unique_ptr<Job> job, bool only_network, MakeTransport make_transport)
+      : job_(std::move(job)),
+        only_network_(only_network),
+        make_transport_(std::move(make_transport)) {}
+
+  // The rz_job_t that this is of. Set once, before the session is shared.
+  void set_handle(const void* handle) { handle_ = handle; }
+
+  // This job with those that are left of it, which has failed; from here on rz_job_t is that one.
+  // Where a job that came of this one has failed in its turn, those that are left of that. For the
+  // thread that is within a call.
+  //   FailedPrecondition  this job has been rebuilt, and what came of it has not failed
+  //   otherwise           as Job::Rebuild
+  absl::StatusOr<std::shared_ptr<JobSession>> Rebuild(int least_ranks, absl::Duration wait);
 
   Job& job() { return *job_; }
   bool only_network() const { return only_network_; }
@@ -71,6 +87,9 @@ class JobSession {
 
   const std::unique_ptr<Job> job_;
   const bool only_network_;
+  const MakeTransport make_transport_;
+  const void* handle_ = nullptr;
+  std::shared_ptr<JobSession> successor_;  // what came of a rebuild
   std::atomic<State> state_{State::kFree};
   mutable Mutex mutex_;
   absl::Status failure_ ABSL_GUARDED_BY(mutex_);
@@ -85,9 +104,23 @@ class [[nodiscard]] CallbackScope {
   CallbackScope& operator=(const CallbackScope&) = delete;
 };
 
-// The session stays while its communicators do.
-struct JobHandle {
-  std::shared_ptr<JobSession> session;
+// The session stays while its communicators do; a rebuild puts another in its place. Any thread.
+class JobHandle {
+ public:
+  explicit JobHandle(std::shared_ptr<JobSession> session) : session_(std::move(session)) {}
+
+  std::shared_ptr<JobSession> session() const {
+    MutexLock lock(&mutex_);
+    return session_;
+  }
+  void Replace(std::shared_ptr<JobSession> session) {
+    MutexLock lock(&mutex_);
+    session_ = std::move(session);
+  }
+
+ private:
+  mutable Mutex mutex_;
+  std::shared_ptr<JobSession> session_ ABSL_GUARDED_BY(mutex_);
 };
 using JobTable = HandleTable<JobHandle, HandleKind::kJob>;
 

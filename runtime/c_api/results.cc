@@ -16,7 +16,8 @@ constexpr char kVersion[] =
     RZ_TEXT(RZ_VERSION_MAJOR) "." RZ_TEXT(RZ_VERSION_MINOR) "." RZ_TEXT(RZ_VERSION_PATCH);
 
 constexpr char kFeatures[] =
-    "host tcp shared_memory hierarchy groups messages split premul_sum reduce_function float8 zero "
+    "host tcp shared_memory hierarchy groups messages split premul_sum reduce_function rebuild "
+    "float8 zero "
     "flight_record";
 
 const char* NameOf(HandleKind kind) {

@@ -78,6 +78,14 @@ pb::JoinRequest MakeJoinRequest(const RendezvousClientOptions& options, uint64_t
   if (options.local_index.has_value()) request.set_local_index(*options.local_index);
   request.set_config_hash(options.config_hash);
   request.set_launch(options.launch.value());
+  if (options.survivor_of.has_value()) {
+    pb::Member& was = *request.mutable_survivor_of();
+    was.set_job(options.survivor_of->job);
+    was.set_epoch(options.survivor_of->epoch.value());
+    was.set_rank(options.survivor_of->rank.value());
+    was.set_incarnation(options.survivor_of->incarnation.value());
+    request.set_least_ranks(options.least_ranks);
+  }
   return request;
 }
 
@@ -122,7 +130,7 @@ class GrpcClient : public RendezvousClient {
     member_.set_epoch(response.epoch());
     member_.set_rank(response.rank());
     member_.set_incarnation(request.incarnation());
-    RZ_RETURN_IF_ERROR(ReadAddresses(options, response));
+    RZ_RETURN_IF_ERROR(ReadAddresses(response));
     if (rank_0_serves_) connection_->GiveUpOnceLost();
     watcher_ = std::thread([this] { WatchForVerdict(); });
     // From here on the server notices when this process dies. The watcher says one or the other.
@@ -134,7 +142,8 @@ class GrpcClient : public RendezvousClient {
 
   // While joining; from another thread.
   std::string WhatIsWaitedFor(const RendezvousClientOptions& options, absl::Duration waited) {
-    const std::string who = options.wanted_rank.has_value()
+    const std::string who = options.survivor_of.has_value() ? "a survivor"
+                            : options.wanted_rank.has_value()
                                 ? absl::StrCat("rank ", *options.wanted_rank)
                                 : "this worker";
     const auto time = [](absl::Duration passed, absl::Duration limit) {
@@ -167,6 +176,9 @@ class GrpcClient : public RendezvousClient {
 
   Rank rank() const override { return Rank(member_.rank()); }
   Epoch epoch() const override { return Epoch(member_.epoch()); }
+  MemberId member() const override {
+    return {member_.job(), epoch(), rank(), Incarnation(member_.incarnation())};
+  }
   const std::vector<std::string>& addresses() const override { return addresses_; }
 
   absl::Status Barrier(const std::string& id, absl::Duration timeout,
@@ -245,10 +257,9 @@ class GrpcClient : public RendezvousClient {
   }
 
  private:
-  absl::Status ReadAddresses(const RendezvousClientOptions& options,
-                             const pb::JoinResponse& first) {
+  absl::Status ReadAddresses(const pb::JoinResponse& first) {
     addresses_.assign(first.addresses().begin(), first.addresses().end());
-    const auto world_size = static_cast<size_t>(options.world_size);
+    const auto world_size = static_cast<size_t>(first.world_size());
     while (addresses_.size() < world_size) {
       pb::PeersRequest request;
       *request.mutable_member() = member_;
@@ -267,18 +278,23 @@ class GrpcClient : public RendezvousClient {
   }
 
   absl::Status LeaveWithin(absl::Duration timeout) {
+    bool failed = false;
     {
       MutexLock lock(&mutex_);
       if (verdict_.has_value() && lost_) return *verdict_;
-      if (left_ || verdict_.has_value()) return absl::OkStatus();
+      if (left_) return absl::OkStatus();
+      failed = verdict_.has_value();
     }
     pb::LeaveRequest request;
     *request.mutable_member() = member_;
     pb::LeaveResponse response;
-    RZ_RETURN_IF_ERROR(connection_->Call(After(timeout),
-                                         [&](Connection::Stub& stub, grpc::ClientContext* context) {
-                                           return stub.Leave(context, request, &response);
-                                         }));
+    const absl::Status status =
+        connection_->Call(After(failed ? std::min(timeout, kLastWords) : timeout),
+                          [&](Connection::Stub& stub, grpc::ClientContext* context) {
+                            return stub.Leave(context, request, &response);
+                          });
+    // After a failure it is for those alone that would wait for this rank to rebuild the job.
+    if (!failed) RZ_RETURN_IF_ERROR(status);
     MutexLock lock(&mutex_);
     left_ = true;
     return absl::OkStatus();

@@ -38,6 +38,12 @@ struct RendezvousClientOptions {
   // Rank 0 serves the rendezvous within its own process: once joined, losing it is the verdict.
   bool rank_0_serves = false;
 
+  // Who this process was in an epoch that has failed: joins those that are left of it, if they are
+  // no fewer than `least_ranks`, after waiting for join_timeout at most. World size and wanted rank
+  // are not looked at.
+  std::optional<MemberId> survivor_of;
+  int64_t least_ranks = 1;
+
   // A Join that takes longer says what it waits for, then ever more rarely. `say` may be called
   // from another thread; empty: a warning in the log.
   absl::Duration first_notice = absl::Seconds(5);
@@ -47,8 +53,8 @@ struct RendezvousClientOptions {
 // A rank that has joined. Thread-safe. A thread of its own waits for the verdict.
 class RendezvousClient {
  public:
-  // Waits until all ranks have come. A connection that breaks meanwhile is made anew. From its
-  // return on the server notices when this process dies, and tells the others.
+  // Waits until all ranks have come, or those that are left. A connection that breaks meanwhile is
+  // made anew. From its return on the server notices when this process dies, and tells the others.
   //   InvalidArgument   options.address is none; also as Membership::Join
   //   Unavailable       the server cannot be reached (the message has its address and the time
   //                     waited), or a rank failed before all had come
@@ -62,6 +68,8 @@ class RendezvousClient {
 
   virtual Rank rank() const = 0;
   virtual Epoch epoch() const = 0;
+  // Who this is, for RendezvousClientOptions::survivor_of of another client.
+  virtual MemberId member() const = 0;
   virtual const std::vector<std::string>& addresses() const = 0;  // of all ranks, by rank
 
   // Waits until all participants (empty: all ranks) have called this with the same id as often.

@@ -12,7 +12,7 @@ namespace rz::limits {
 
 // Major must match; minor may differ (a newer side asks for nothing an older one lacks).
 inline constexpr uint32_t kProtocolMajor = 1;
-inline constexpr uint32_t kProtocolMinor = 0;
+inline constexpr uint32_t kProtocolMinor = 1;  // 1: survivors of a failed epoch
 
 inline constexpr int kMaxWorldSize = 16384;
 inline constexpr size_t kMaxJobs = 1024;          // running, or remembered for their verdict

@@ -69,7 +69,7 @@ size_t Membership::MemberCount() const {
 bool Membership::EvictAnEndedJob() {
   auto oldest = jobs_.end();
   for (auto entry = jobs_.begin(); entry != jobs_.end(); ++entry) {
-    if (entry->second.current != nullptr) continue;
+    if (entry->second.current != nullptr || entry->second.rebuild != nullptr) continue;
     if (oldest == jobs_.end() || entry->second.ended < oldest->second.ended) oldest = entry;
   }
   if (oldest == jobs_.end()) return false;
@@ -88,7 +88,14 @@ absl::StatusOr<MembershipEpoch*> Membership::EpochToJoin(const JoinRequest& requ
         absl::StrCat("this rendezvous holds ", limits::kMaxJobs, " jobs already"));
   }
   Job& job = jobs_[request.job];
+  if (job.rebuild != nullptr) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("job '", request.job, "' is being rebuilt by those that are left of epoch ",
+                     job.failed->epoch().value(), ": join it as one of them, or later"));
+  }
   if (job.current == nullptr) {
+    job.failed.reset();
+    job.ended_processes.clear();
     job.current = std::make_unique<MembershipEpoch>(next_epoch_, request);
     next_epoch_ = Epoch(next_epoch_.value() + 1);
   }
@@ -110,7 +117,27 @@ void Membership::Settle(const std::string& job, const Replies& replies) {
   entry->second.ended = entry->second.current->epoch();
   entry->second.verdict = entry->second.current->verdict();
   entry->second.ended_launches = entry->second.current->launches();
+  const bool may_be_rebuilt = entry->second.verdict.has_value() && entry->second.current->has_run();
+  if (may_be_rebuilt) entry->second.failed = std::move(entry->second.current);
   entry->second.current.reset();
+  if (may_be_rebuilt) ForgetOldFailures();
+}
+
+void Membership::ForgetOldFailures() {
+  size_t members = 0;
+  for (const auto& [id, job] : jobs_) {
+    if (job.failed != nullptr) members += job.failed->member_count();
+  }
+  while (members > limits::kMaxMembers) {
+    Job* oldest = nullptr;
+    for (auto& [id, job] : jobs_) {
+      if (job.failed == nullptr || job.rebuild != nullptr) continue;
+      if (oldest == nullptr || job.failed->epoch() < oldest->failed->epoch()) oldest = &job;
+    }
+    if (oldest == nullptr) return;
+    members -= oldest->failed->member_count();
+    oldest->failed.reset();
+  }
 }
 
 Replies Membership::Finish(const std::string& job, Ticket ticket, Replies replies) {
@@ -120,6 +147,7 @@ Replies Membership::Finish(const std::string& job, Ticket ticket, Replies replie
 }
 
 Replies Membership::Join(const JoinRequest& request, Ticket ticket, absl::Duration now) {
+  if (request.survivor_of.has_value()) return JoinSurvivor(request, ticket, now);
   absl::StatusOr<MembershipEpoch*> epoch = EpochToJoin(request);
   if (!epoch.ok()) return {{ticket, epoch.status()}};
   Replies replies;
@@ -165,13 +193,14 @@ MembershipEpoch* Membership::EpochOfEnding(const FailureReport& report) const {
   return of_the_last ? nullptr : current;
 }
 
-Replies Membership::ReportEnding(const FailureReport& report, Ticket ticket) {
+Replies Membership::ReportEnding(const FailureReport& report, Ticket ticket, absl::Duration now) {
   endings_.Remember(report);
   const auto entry = jobs_.find(report.job);
   if (entry == jobs_.end() && report.launch == LaunchId(0)) {
     return {{ticket, FindJob(report.job).status()}};
   }
   Replies replies;
+  NoteEndedProcess(report, now, &replies);
   Reply reply{.ticket = ticket, .status = absl::OkStatus()};
   if (MembershipEpoch* const epoch = EpochOfEnding(report); epoch != nullptr) {
     reply.status = epoch->CheckReport(report);
@@ -186,7 +215,7 @@ Replies Membership::ReportEnding(const FailureReport& report, Ticket ticket) {
 }
 
 Replies Membership::ReportFailure(const FailureReport& report, Ticket ticket, absl::Duration now) {
-  if (report.OfLauncher() && !report.epoch.has_value()) return ReportEnding(report, ticket);
+  if (report.OfLauncher() && !report.epoch.has_value()) return ReportEnding(report, ticket, now);
   if (report.epoch.has_value()) {
     if (std::optional<Reply> reply = ReplyOfEnded(report.job, *report.epoch, ticket)) {
       return {*reply};
@@ -200,7 +229,11 @@ Replies Membership::ReportFailure(const FailureReport& report, Ticket ticket, ab
 }
 
 Replies Membership::Leave(const MemberId& id, Ticket ticket, absl::Duration now) {
-  if (std::optional<Reply> reply = ReplyOfEnded(id.job, id.epoch, ticket)) return {*reply};
+  if (std::optional<Reply> reply = ReplyOfEnded(id.job, id.epoch, ticket)) {
+    Replies replies = {*reply};
+    NoteLateLeave(id, now, &replies);
+    return Finish(id.job, ticket, std::move(replies));
+  }
   absl::StatusOr<MembershipEpoch*> epoch = FindEpoch(id.job, id.epoch);
   if (!epoch.ok()) return {{ticket, epoch.status()}};
   Replies replies;
@@ -213,7 +246,13 @@ Replies Membership::Cancel(Ticket ticket, absl::Duration now) {
   if (entry == unanswered_.end()) return {};
   const std::string job = entry->second;
   Replies replies = {{ticket, absl::CancelledError("the caller is gone")}};
-  jobs_.at(job).current->Cancel(ticket, now, &replies);
+  Job& found = jobs_.at(job);
+  if (found.rebuild != nullptr) {
+    found.rebuild->Cancel(ticket);
+    StartRebuilt(found, now, &replies);
+  } else {
+    found.current->Cancel(ticket, now, &replies);
+  }
   Settle(job, replies);
   return replies;
 }
@@ -221,9 +260,14 @@ Replies Membership::Cancel(Ticket ticket, absl::Duration now) {
 Replies Membership::Expire(absl::Duration now) {
   Replies all;
   for (auto& [id, job] : jobs_) {
-    if (job.current == nullptr || now < job.current->NextDeadline()) continue;
     Replies replies;
-    job.current->Expire(now, &replies);
+    if (job.rebuild != nullptr && now >= job.rebuild->NextDeadline()) {
+      StartRebuilt(job, now, &replies);
+    } else if (job.current != nullptr && now >= job.current->NextDeadline()) {
+      job.current->Expire(now, &replies);
+    } else {
+      continue;
+    }
     Settle(id, replies);
     std::move(replies.begin(), replies.end(), std::back_inserter(all));
   }
@@ -234,6 +278,7 @@ absl::Duration Membership::NextDeadline() const {
   absl::Duration next = absl::InfiniteDuration();
   for (const auto& [id, job] : jobs_) {
     if (job.current != nullptr) next = std::min(next, job.current->NextDeadline());
+    if (job.rebuild != nullptr) next = std::min(next, job.rebuild->NextDeadline());
   }
   return next;
 }
@@ -259,6 +304,8 @@ absl::StatusOr<Gathering> Membership::GatheringOf(const std::string& job) const 
   Gathering gathering;
   if (found->current != nullptr) {
     gathering = {found->current->world_size(), found->current->MissingRanks()};
+  } else if (found->rebuild != nullptr) {
+    gathering = {found->rebuild->expected(), found->rebuild->MissingRanks()};
   }
   if (gathering.missing.empty()) {
     return absl::FailedPreconditionError(absl::StrCat("nobody waits to join job '", job, "'"));

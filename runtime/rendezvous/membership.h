@@ -10,11 +10,13 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <utility>
 
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "runtime/rendezvous/membership_endings.h"
 #include "runtime/rendezvous/membership_epoch.h"
+#include "runtime/rendezvous/membership_rebuild.h"
 #include "runtime/rendezvous/membership_types.h"
 
 namespace rz {
@@ -41,6 +43,17 @@ class Membership {
   //   ResourceExhausted   too many jobs or members
   //   Aborted             the same incarnation asked again: the newer request takes this one's
   //   place
+  //
+  // A survivor of the last epoch that ended, which has failed (JoinRequest::survivor_of), waits
+  // until each of the others has come, is known to be gone, or has not come within the earliest
+  // timeout of those waiting. Those that have come begin a new epoch, their ranks given anew in the
+  // order of the old ones.
+  //   FailedPrecondition  that epoch has not failed, or is not the last one, or went on without
+  //                       this rank, or began no more than to gather; too few are left; the ranks
+  //                       differ in configuration or in how many there are to be
+  //   DeadlineExceeded    too few came in time
+  //   Aborted             another process held the rank, or the same one asked again
+  //   NotFound            no such job
   Replies Join(const JoinRequest& request, Ticket ticket, absl::Duration now);
 
   // Waits until the job has failed (the reply has the verdict) or this rank has left (it has none).
@@ -95,6 +108,11 @@ class Membership {
     std::optional<Epoch> ended;                // the last one that ended, and how
     std::optional<Verdict> verdict;
     std::set<LaunchId> ended_launches;  // whose processes were part of it
+    // Where it has failed: kept for its survivors, and these while they gather.
+    std::unique_ptr<MembershipEpoch> failed;
+    std::unique_ptr<MembershipRebuild> rebuild;
+    // Processes of its launches that have ended, by their numbers there.
+    std::set<std::pair<LaunchId, Rank>> ended_processes;
   };
 
   // The running or gathering epoch that `id` speaks of.
@@ -103,9 +121,23 @@ class Membership {
   // Finds or makes the epoch that `request` may join.
   absl::StatusOr<MembershipEpoch*> EpochToJoin(const JoinRequest& request);
   bool EvictAnEndedJob();
+  // Of those epochs that survivors may rebuild, keeps as many as there is room for.
+  void ForgetOldFailures();
+
+  Replies JoinSurvivor(const JoinRequest& request, Ticket ticket, absl::Duration now);
+  absl::Status CheckSurvivor(const Job& job, const JoinRequest& request) const;
+  // Once nobody is waited for, begins the epoch of the survivors.
+  void StartRebuilt(Job& job, absl::Duration now, Replies* replies);
+  static std::set<Rank> GoneRanks(const Job& job);
+  // The rank in job.failed of a launcher's process; none: it held none.
+  static std::optional<Rank> RankInFailed(const Job& job, const FailureReport& report);
   // The epoch a launcher's report speaks of; null while none has formed, or after its last.
   MembershipEpoch* EpochOfEnding(const FailureReport& report) const;
-  Replies ReportEnding(const FailureReport& report, Ticket ticket);
+  Replies ReportEnding(const FailureReport& report, Ticket ticket, absl::Duration now);
+  // A rank that leaves after its epoch has failed will not rebuild it.
+  void NoteLateLeave(const MemberId& id, absl::Duration now, Replies* replies);
+  // Remembers it for a rebuild, or tells the one that gathers.
+  void NoteEndedProcess(const FailureReport& report, absl::Duration now, Replies* replies);
   // What a request to an epoch that has ended is told, where it is the last one.
   std::optional<Reply> ReplyOfEnded(const std::string& job, Epoch epoch, Ticket ticket) const;
   size_t MemberCount() const;

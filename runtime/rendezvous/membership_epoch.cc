@@ -41,6 +41,7 @@ MembershipEpoch::MembershipEpoch(Epoch epoch, const JoinRequest& first)
       job_(first.job),
       world_size_(first.world_size),
       config_hash_(first.config_hash),
+      is_rebuilt_(first.launched_as.has_value()),
       barriers_(static_cast<int>(first.world_size)) {}
 
 absl::Status MembershipEpoch::CheckMember(const MemberId& id) const {
@@ -237,6 +238,7 @@ void MembershipEpoch::Barrier(const BarrierRequest& request, Ticket ticket, absl
 }
 
 absl::Status MembershipEpoch::CheckReport(const FailureReport& report) const {
+  if (is_rebuilt_ && report.OfLauncher()) return absl::OkStatus();
   if (report.rank.value() < 0 || report.rank.value() >= world_size_) {
     return absl::InvalidArgumentError(absl::StrCat("failure report: ", RankName(report.rank),
                                                    " is outside the world of ", world_size_));
@@ -262,8 +264,38 @@ const JoinRequest* MembershipEpoch::HolderOf(Rank rank) const {
   return nullptr;
 }
 
-void MembershipEpoch::EndProcess(const FailureReport& report, Replies* replies) {
-  if (report.rank.value() < 0 || report.rank.value() >= world_size_) return;
+std::optional<Rank> MembershipEpoch::RankOfProcess(const FailureReport& report) const {
+  if (!is_rebuilt_) {
+    const bool is_rank = report.rank.value() >= 0 && report.rank.value() < world_size_;
+    return is_rank ? std::optional<Rank>(report.rank) : std::nullopt;
+  }
+  for (size_t r = 0; r < members_.size(); ++r) {
+    const JoinRequest& request = members_[r].request;
+    const bool of_the_launch = request.launch == report.launch || report.launch == LaunchId(0);
+    if (request.launched_as == report.rank && of_the_launch) return Rank(static_cast<int32_t>(r));
+  }
+  return std::nullopt;
+}
+
+bool MembershipEpoch::WasMember(const MemberId& id) const {
+  return id.epoch == epoch_ && id.rank.value() >= 0 &&
+         id.rank.value() < static_cast<int64_t>(members_.size()) &&
+         RequestOf(id.rank).incarnation == id.incarnation;
+}
+
+std::set<Rank> MembershipEpoch::NotComing() const {
+  std::set<Rank> ranks = lost_;
+  for (size_t r = 0; r < members_.size(); ++r) {
+    if (members_[r].left) ranks.insert(Rank(static_cast<int32_t>(r)));
+  }
+  return ranks;
+}
+
+void MembershipEpoch::EndProcess(const FailureReport& given, Replies* replies) {
+  const std::optional<Rank> rank = RankOfProcess(given);
+  if (!rank.has_value()) return;
+  FailureReport report = given;
+  report.rank = *rank;
   const JoinRequest* const holder = HolderOf(report.rank);
   if (holder != nullptr && holder->launch != report.launch && holder->launch != LaunchId(0) &&
       report.launch != LaunchId(0)) {
@@ -380,6 +412,9 @@ void MembershipEpoch::Fail(Verdict verdict, Replies* replies) {
     member.watch.reset();
   }
   barriers_.FailAll(status, verdict_, replies);
+  for (const Suspicion& suspicion : suspicions_) {
+    if (suspicion.cleared_by_watch) lost_.insert(suspicion.verdict.rank);
+  }
   suspicions_.clear();
   watch_due_ = absl::InfiniteDuration();
   state_ = State::kEnded;

@@ -43,6 +43,8 @@ class MembershipEpoch {
 
   Epoch epoch() const { return epoch_; }
   bool ended() const { return state_ == State::kEnded; }
+  // Ranks were given anew: launchers know them by other numbers (JoinRequest::launched_as).
+  bool is_rebuilt() const { return is_rebuilt_; }
   // Of an epoch that ended by a failure.
   const std::optional<Verdict>& verdict() const { return verdict_; }
   // Processes that have joined, those that left included.
@@ -62,6 +64,15 @@ class MembershipEpoch {
   //   InvalidArgument     no such rank
   //   Aborted             another process holds the rank
   absl::Status CheckMember(const MemberId& id) const;
+
+  // Of an epoch that has run, ended or not: who held `rank` or holds it; whether that was `id`; and
+  // which ranks have left, or were not heard of any more when it failed.
+  bool has_run() const { return !members_.empty(); }
+  const JoinRequest& RequestOf(Rank rank) const { return members_[rank.value()].request; }
+  bool WasMember(const MemberId& id) const;
+  void LeaveLate(Rank rank) { members_[rank.value()].left = true; }
+  std::set<Rank> NotComing() const;
+  bool Holds(Incarnation incarnation) const { return rank_of_.contains(incarnation); }
 
   // That `report` makes sense, whoever sends it.
   //   InvalidArgument  no such rank, or the reporter does not fit the kind
@@ -93,6 +104,8 @@ class MembershipEpoch {
   absl::Status CheckNewcomer(const JoinRequest& request) const;
   // The request of the process that holds `rank` or waits for it; null: none.
   const JoinRequest* HolderOf(Rank rank) const;
+  // The rank of the process that a launcher's report speaks of; none: it is not in this epoch.
+  std::optional<Rank> RankOfProcess(const FailureReport& report) const;
   Assignment AssignmentOf(Rank rank) const;
   // Position of each wanted or given rank among those that have come, as if no more would come.
   std::map<Rank, Incarnation> GiveRanks() const;
@@ -106,6 +119,7 @@ class MembershipEpoch {
   const std::string job_;
   const int64_t world_size_;
   const uint64_t config_hash_;
+  const bool is_rebuilt_;
 
   State state_ = State::kGathering;
   std::optional<Verdict> verdict_;
@@ -122,6 +136,7 @@ class MembershipEpoch {
   std::shared_ptr<const Addresses> addresses_;
   absl::Duration watch_due_ = absl::InfiniteDuration();
   std::vector<Suspicion> suspicions_;  // earliest first: all have the same grace
+  std::set<Rank> lost_;                // whose connection was when the epoch failed
   MembershipBarriers barriers_;
 };
 

@@ -98,7 +98,7 @@ TEST_F(MembershipTest, DifferencesAreRefusedWithBothValues) {
   protocol.protocol_major = 2;
   protocol.protocol_minor = 7;
   EXPECT_THAT(Of(Join(protocol)).status,
-              StatusIs(Code::kFailedPrecondition, AllOf(HasSubstr("1.0"), HasSubstr("2.7"))));
+              StatusIs(Code::kFailedPrecondition, AllOf(HasSubstr("1.1"), HasSubstr("2.7"))));
   JoinRequest newer = Worker(2, 1, 2);
   newer.protocol_minor = 7;
   EXPECT_OK(Of(Join(newer)).status);

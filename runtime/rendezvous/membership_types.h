@@ -44,6 +44,14 @@ struct JoinRequest {
   uint32_t protocol_minor = limits::kProtocolMinor;
   uint64_t config_hash = 0;
   absl::Duration timeout = limits::kDefaultJoinTimeout;
+
+  // Who this process was in an epoch that has failed: it wants to go on with those that are left,
+  // and with so many at least. world_size and wanted_rank are not looked at.
+  std::optional<MemberId> survivor_of;
+  int64_t least_ranks = 1;
+
+  // Its number at its launcher, where ranks have been given anew. Set by Membership.
+  std::optional<Rank> launched_as;
 };
 
 struct BarrierRequest {

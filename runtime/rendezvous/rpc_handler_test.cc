@@ -90,6 +90,27 @@ TEST(ReadJoinTest, NumbersAtTheirLimits) {
   EXPECT_THAT(ReadJoin(request), StatusIs(Code::kInvalidArgument));
 }
 
+TEST(ReadJoinTest, WhatASurvivorSaysIsChecked) {
+  pb::JoinRequest request = ValidJoin(2, 0);
+  EXPECT_FALSE(ReadJoin(request)->survivor_of.has_value());
+  *request.mutable_survivor_of() = ValidMember(1);
+  request.set_job(request.survivor_of().job());
+  request.set_least_ranks(limits::kMaxWorldSize);
+  ASSERT_OK(ReadJoin(request));
+  EXPECT_EQ(ReadJoin(request)->survivor_of->rank, Rank(1));
+  EXPECT_EQ(ReadJoin(request)->least_ranks, limits::kMaxWorldSize);
+  for (const int64_t wrong : {int64_t{0}, int64_t{-1}, int64_t{limits::kMaxWorldSize} + 1}) {
+    request.set_least_ranks(wrong);
+    EXPECT_THAT(ReadJoin(request), StatusIs(Code::kInvalidArgument)) << wrong;
+  }
+  request.set_least_ranks(1);
+  request.mutable_survivor_of()->set_job("another");
+  EXPECT_THAT(ReadJoin(request), StatusIs(Code::kInvalidArgument));
+  *request.mutable_survivor_of() = ValidMember(1);
+  request.mutable_survivor_of()->set_epoch(0);
+  EXPECT_THAT(ReadJoin(request), StatusIs(Code::kInvalidArgument));
+}
+
 TEST(ReadMemberTest, EveryFieldIsChecked) {
   EXPECT_OK(ReadMember(ValidMember(0)));
   pb::Member member = ValidMember(limits::kMaxWorldSize - 1);

@@ -110,6 +110,16 @@ absl::StatusOr<JoinRequest> ReadJoin(const pb::JoinRequest& request) {
   read.protocol_minor = request.protocol().minor();
   read.config_hash = request.config_hash();
   RZ_ASSIGN_OR_RETURN(read.timeout, ReadTimeout(request.timeout_ms(), limits::kDefaultJoinTimeout));
+  if (!request.has_survivor_of()) return read;
+  RZ_ASSIGN_OR_RETURN(read.survivor_of, ReadMember(request.survivor_of()));
+  if (read.survivor_of->job != read.job) {
+    return absl::InvalidArgumentError("the survivor is of another job than the one it joins");
+  }
+  if (request.least_ranks() < 1 || request.least_ranks() > limits::kMaxWorldSize) {
+    return absl::InvalidArgumentError(absl::StrCat("least ranks ", request.least_ranks(),
+                                                   " is not within 1 to ", limits::kMaxWorldSize));
+  }
+  read.least_ranks = request.least_ranks();
   return read;
 }
 

@@ -83,6 +83,8 @@ const std::map<std::string, OnHandle>& HandleCases() {
        [](Handle h, Scratch& s) {
          return rz_op_create_premul_sum(&s.number, s.values, RZ_FLOAT64, h);
        }},
+      {"rz_comm_rebuild",
+       [](Handle h, Scratch& s) { return rz_comm_rebuild(h, nullptr, &s.comm); }},
       {"rz_op_create",
        [](Handle h, Scratch& s) {
          return rz_op_create(&s.number, Reduce, nullptr, 0, h);
@@ -278,6 +280,13 @@ TEST(AbuseTest, NullPointersAreErrorsEverywhere) {
       {"job_fail", [&] { return rz_job_fail(live.job, nullptr); }},
       {"comm_create", [&] { return rz_comm_create(live.job, nullptr, nullptr); }},
       {"comm_split", [&] { return rz_comm_split(c, 0, 0, nullptr); }},
+      {"comm_rebuild", [&] { return rz_comm_rebuild(c, nullptr, nullptr); }},
+      {"comm_rebuild min",
+       [&] {
+         rz_rebuild_options_t options = RZ_REBUILD_OPTIONS_INIT;
+         options.min_ranks = 2;
+         return rz_comm_rebuild(c, &options, &s.comm);
+       }},
       {"comm_abort", [&] { return rz_comm_abort(c, nullptr); }},
       {"comm_get_error", [&] { return rz_comm_get_error(c, nullptr, s.text, 1); }},
       {"comm_rank", [&] { return rz_comm_rank(c, nullptr); }},

@@ -3,7 +3,8 @@
 // 3. Move output, input and signals until every rank has ended. Each rank that ends, up to the
 // first
 //    that fails, is told to the rendezvous, so that the others do not wait for it; after a failure
-//    they have the grace to stop by themselves, then get SIGTERM, and after another SIGKILL. A
+//    they have the grace to stop by themselves, then get SIGTERM, and after another SIGKILL. With
+//    min_ranks, failures that leave as many ranks are told and otherwise let be. A
 //    signal to the launcher goes to all ranks, with SIGKILL after the grace or at the second
 //    signal.
 // 4. Whatever a rank leaves in its process group is killed before the rank is reaped, while the
@@ -250,9 +251,20 @@ class Launcher {
     Reap(rank);
     if (first_failure_ != nullptr || stopped_by_ != 0) return;
     reporter_->Report(Rank(rank.rank), !rank.failed(), FormatWaitStatus(*rank.wait_status));
-    if (!rank.failed()) return;
+    if (!rank.failed() || OthersGoOn(rank)) return;
     first_failure_ = &rank;
     terminate_at_ = clock_.Now() + options_.grace;
+  }
+
+  // After the failure of `failed`.
+  bool OthersGoOn(const LocalRank& failed) {
+    const auto left = std::count_if(ranks_.begin(), ranks_.end(),
+                                    [](const LocalRank& rank) { return !rank.failed(); });
+    if (options_.min_ranks == 0 || left < options_.min_ranks) return false;
+    outputs_.Say(absl::StrCat("rank ", failed.rank,
+                              " ended: ", FormatWaitStatus(*failed.wait_status), "; ", left, " of ",
+                              ranks_.size(), " go on"));
+    return true;
   }
 
   void Stop(int number) {
@@ -316,14 +328,17 @@ class Launcher {
     if (first_failure_ == nullptr) return kExitOk;
     // The rank that the verdict names may have taken longer to end than one that followed it.
     const LocalRank* failed = first_failure_;
+    // Where ranks were given anew, it has other numbers.
+    const bool same_numbers = options_.min_ranks == 0;
     for (const LocalRank& rank : ranks_) {
-      if (verdict_.has_value() && Rank(rank.rank) == verdict_->rank && rank.failed()) {
+      if (same_numbers && verdict_.has_value() && Rank(rank.rank) == verdict_->rank &&
+          rank.failed()) {
         failed = &rank;
       }
     }
     const std::string line =
         absl::StrCat("rank ", failed->rank, " ended: ", FormatWaitStatus(*failed->wait_status));
-    const bool known_better = verdict_.has_value() && verdict_->message != line;
+    const bool known_better = same_numbers && verdict_.has_value() && verdict_->message != line;
     outputs_.Say(known_better ? absl::StrCat(line, " (", verdict_->message, ")") : line);
     return ExitCodeOf(*failed->wait_status);
   }

@@ -24,11 +24,15 @@ struct LaunchOptions {
   // Handed on to the ranks where they are given: see JobEnvironment.
   std::optional<absl::Duration> join_timeout;
   std::optional<absl::Duration> connect_timeout;
+  // Ranks that may go on by themselves after others have failed (rz_comm_rebuild), on one host; 0:
+  // none, a failure ends all.
+  int min_ranks = 0;
   // How long the others may take to stop by themselves after a failure, then after SIGTERM.
   absl::Duration grace = absl::Seconds(5);
 };
 
-// Runs the job and returns the exit code (exit_code.h): 0 where every rank returned 0, otherwise
+// Runs the job and returns the exit code (exit_code.h): 0 where every rank returned 0, or min_ranks
+// and all of those that went on after failures; otherwise
 // that of the first rank that failed (128 + N for signal N), 127 or 126 where the command cannot be
 // run, 1 where the launcher itself fails or cannot pass on what the ranks write. Says why in one
 // line on standard error. No process is left behind. To be called from the main thread of a process
