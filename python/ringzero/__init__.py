@@ -35,7 +35,7 @@ from .zero import Zero
 __version__ = "0.1.0"
 
 _world: Optional[Communicator] = None
-_left: List[Communicator] = []  # ended by an exception that kept arrays of them
+_left: List[Communicator] = []  # ended by an exception that kept arrays of them, or rebuilt
 _process = -1  # the one that called init()
 
 
@@ -95,6 +95,20 @@ def finalize() -> None:
     """Closes the world and ends its job; raises as Communicator.close. Without one: nothing."""
     if _world is not None:
         _world.close()
+
+
+def rebuild(min_ranks: int = 0, timeout: float = 0) -> Communicator:
+    """Goes on after a failure, with the ranks that are left: the new world, as Communicator.rebuild.
+
+    The failed world is closed, or where arrays of its empty() are still there, when they are gone.
+    """
+    global _world  # pylint: disable=global-statement
+    failed = world()
+    _world = failed.rebuild(min_ranks, timeout)
+    failed.is_left = True
+    _left.append(failed)
+    _end_left()
+    return _world
 
 
 def rank() -> int:

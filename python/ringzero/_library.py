@@ -41,6 +41,12 @@ class CommOptions(ctypes.Structure):
                 ("no_call_checks", c_int32)]
 
 
+class RebuildOptions(ctypes.Structure):
+    """rz_rebuild_options_t."""
+
+    _fields_ = [("size", c_size_t), ("min_ranks", c_int32), ("timeout", c_double)]
+
+
 class CommMetrics(ctypes.Structure):
     """rz_comm_metrics_t."""
 
@@ -93,16 +99,32 @@ raised: List[BaseException] = []
 
 
 
+def _int32(value: Any) -> int:
+    number = operator.index(value)
+    if not -2**31 <= number < 2**31:
+        raise OverflowError(f"{number} does not fit into 32 bits")
+    return number
+
+
+def int32_field(name: str, value: Any) -> int:
+    """A number for a structure, whose fields ctypes would cut too.
+
+    Raises:
+      InvalidArgumentError: it is none, or does not fit.
+    """
+    try:
+        return _int32(value)
+    except (OverflowError, TypeError) as error:
+        raise errors.InvalidArgumentError(f"{name} is {value!r}: {error}") from None
+
+
 class _Int32(c_int32):
     """An int32_t that a caller of this package gives; ctypes would cut off what does not fit."""
 
     @classmethod
     def from_param(cls, value: Any) -> c_int32:
         """What ctypes passes for the argument."""
-        number = operator.index(value)
-        if not -2**31 <= number < 2**31:
-            raise OverflowError(f"{number} does not fit into 32 bits")
-        return c_int32(number)
+        return c_int32(_int32(value))
 
 
 _COUNTS = POINTER(c_size_t)
@@ -119,6 +141,7 @@ _ARGUMENTS: Dict[str, List[Any]] = {
     "rz_finalize": [c_void_p],
     "rz_comm_create": [c_void_p, POINTER(CommOptions), POINTER(c_void_p)],
     "rz_comm_split": [c_void_p, _Int32, _Int32, POINTER(c_void_p)],
+    "rz_comm_rebuild": [c_void_p, POINTER(RebuildOptions), POINTER(c_void_p)],
     "rz_comm_destroy": [c_void_p],
     "rz_comm_abort": [c_void_p, c_char_p],
     "rz_comm_get_error": [c_void_p, POINTER(c_int32), c_char_p, c_size_t],

@@ -77,7 +77,7 @@ class Communicator(Collectives):
 
     def _open(self, handle: ctypes.c_void_p) -> None:
         self._handle = handle
-        self.is_left = False  # its `with` has ended through an exception
+        self.is_left = False  # an exception has ended its `with`, or a rebuilt one has its place
         self._job: Optional[Job] = None
         self._group: Optional[Group] = None
         self._requests: Set[Request] = set()
@@ -186,6 +186,36 @@ class Communicator(Collectives):
             self.loans.add_unused("rz_comm_destroy", handle)
             raise
 
+    def rebuild(self, min_ranks: int = 0, timeout: float = 0) -> "Communicator":
+        """Goes on after a failure, with the ranks that are left; ringzero.rebuild() for the world.
+
+        Collective among the ranks of the job that call it. This one, and what was split from it,
+        stays failed and is still to be closed; the job is from now on the new one's.
+
+        Args:
+          min_ranks: fewer are an error; alike on all ranks; 0: one is enough.
+          timeout: seconds to wait for ranks of which nothing is known; 0: 30.
+
+        Returns:
+          a communicator of all ranks that are left, in the order of their old ranks, with the
+          options of this one.
+
+        Raises:
+          FailedPreconditionError: this one has not failed; the others have gone on; too few are left.
+          TimeoutError: too few came in time.
+          UnavailableError: the rendezvous is not reached, or a rank has failed again: call it again.
+        """
+        options = _library.RebuildOptions(ctypes.sizeof(_library.RebuildOptions),
+                                          _library.int32_field("min_ranks", min_ranks), timeout)
+        handle = ctypes.c_void_p()
+        call_in_background("rz_comm_rebuild", self._handle, ctypes.byref(options),
+                           ctypes.byref(handle))
+        made = Communicator.__new__(Communicator)
+        made._open(handle)  # pylint: disable=protected-access
+        whole = self._parent or self
+        made._job, whole._job = whole._job, None
+        return made
+
     def empty(self, shape: Union[int, Sequence[int]], dtype: Any = "float32") -> Any:
         """A NumPy array of zeros that ranks of one host reach: calls of such arrays copy nothing.
 
@@ -273,7 +303,7 @@ class Communicator(Collectives):
           FailedPreconditionError: an operation is under way, or arrays of empty() or a Zero of it
             are still there; nothing has happened.
         """
-        if self._job is not None:
+        if self._job is not None or self.is_left:
             for split in list(self._splits):
                 split.close()
         for dependent in list(self.dependents):

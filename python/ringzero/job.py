@@ -76,7 +76,9 @@ class Job:
         self._handle = ctypes.c_void_p()
         options = _library.JobOptions(
             ctypes.sizeof(_library.JobOptions), _library.text(rendezvous), _library.text(job),
-            world_size or 0, ANY_RANK if rank is None else rank, _library.text(token_file),
+            _library.int32_field("world_size", world_size or 0),
+            _library.int32_field("rank", ANY_RANK if rank is None else rank),
+            _library.text(token_file),
             connect_timeout, join_timeout, _library.text(transport), 0)
         call_in_background("rz_init", ctypes.byref(options), ctypes.byref(self._handle))
 

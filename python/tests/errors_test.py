@@ -271,6 +271,32 @@ class FailureTest(unittest.TestCase):
         with self.assertRaisesRegex(kind, "no more"):
             rz.barrier()
 
+    def test_rebuild(self):
+        with self.assertRaisesRegex(rz.FailedPreconditionError, "has not failed"):
+            rz.rebuild()
+        part = rz.split(0)
+        kept = rz.empty(3)
+        kept[:] = 7
+        with self.assertRaisesRegex(rz.InvalidArgumentError, "min_ranks is 4294967296"):
+            part.rebuild(min_ranks=2**32)
+        rz.barrier()
+        if rz.rank() == 0:
+            self.comm.abort("no more")
+        with self.assertRaises(rz.Error):
+            rz.barrier()
+        before = rz.rank(), rz.size()
+        world = rz.rebuild(min_ranks=rz.size())
+        self.addCleanup(rz.finalize)
+        self.assertIs(rz.world(), world)
+        self.assertEqual((rz.rank(), rz.size()), before)
+        np.testing.assert_array_equal(rz.all_reduce(np.ones(3)), np.full(3, rz.size()))
+        np.testing.assert_array_equal(kept, np.full(3, 7))
+        del kept
+        self.comm.close()
+        for closed in (self.comm, part):
+            with self.assertRaises(rz.InvalidHandleError):
+                closed.barrier()
+
     def test_a_function_that_raises(self):
         def divides(a, b):
             if rz.rank() == 1:

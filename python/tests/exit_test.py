@@ -57,6 +57,20 @@ _ONE_FAILS = "if rz.rank() == 0: raise ValueError('no such file')\nrz.barrier()"
 ALONE = {name: "" for name in os.environ if name.startswith("RZ_") and name != "RZ_LIBRARY"}
 
 
+# Rank 1 dies, which rank 0 survives.
+_ONE_DIES = """
+part = rz.split(0)
+rz.barrier()
+if rz.rank() == 1: os._exit(3)
+try:
+  while True: rz.barrier()
+except rz.UnavailableError: pass
+world = rz.rebuild(min_ranks=1)
+assert world is rz.world() and (rz.rank(), rz.size()) == (0, 1)
+assert rz.all_reduce(array.array("d", [5.0]))[0] == 5
+"""
+
+
 def run(begin, end, environments):
     """The exit status and the error output of one process for each environment."""
     ranks = [subprocess.Popen([sys.executable, "-c", _PROGRAM.format(begin=begin, end=end)],
@@ -94,6 +108,10 @@ class ExitTest(unittest.TestCase):
             self.assertEqual((code, other_code), (1, 1))
             self.assertRegex(text, "ValueError: no such file\n$")
             self.assertRegex(other_text, "UnavailableError: .*rank 0.*ValueError: no such file")
+
+    def test_who_is_left_goes_on(self):
+        (code, text), (other_code, _) = run(_PLAIN, _ONE_DIES, two_ranks())
+        self.assertEqual((code, other_code, text), (0, 3, ""))
 
     def test_alone(self):
         environment = {**two_ranks()[0], "WORLD_SIZE": "1"}
