@@ -9,6 +9,7 @@
 #ifndef RINGZERO_COLLECTIVES_COMMUNICATOR_IMPL_H_
 #define RINGZERO_COLLECTIVES_COMMUNICATOR_IMPL_H_
 
+#include <algorithm>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -72,6 +73,11 @@ class Communicator::Impl final : private ControlListener, public ProgressWork {
                             uint32_t local_id, uint32_t column_id);
   int hosts() const { return hosts_; }
   int ranks_of_each_host() const { return ranks_of_each_host_; }
+
+  // Ranks of the job on this rank's host, as far as is known: the most that this communicator or
+  // one that it is made of has found. Told before memory is shared.
+  int ranks_of_own_host() const { return ranks_of_own_host_; }
+  void LearnRanksOfOwnHost(int ranks) { ranks_of_own_host_ = std::max(ranks_of_own_host_, ranks); }
 
   // Null: this rank shares memory with no other one.
   SharedRegions* regions();
@@ -185,6 +191,7 @@ class Communicator::Impl final : private ControlListener, public ProgressWork {
   Impl* local_ = nullptr;   // the hierarchy's part of this host
   Impl* column_ = nullptr;  // its part between hosts, null: this rank is in no column
   int hosts_ = 0;           // 0: not known
+  int ranks_of_own_host_ = 1;
   int ranks_of_each_host_ = 0;
   int polls_without_transport_ = 0;
   std::vector<std::unique_ptr<Pack>> packs_;

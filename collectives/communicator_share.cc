@@ -188,6 +188,7 @@ absl::StatusOr<bool> ShareOperation::Finish() {
   state->impl->selector().set_finding_out(false);
   RZ_RETURN_IF_ERROR(state->failure);
   RZ_RETURN_IF_ERROR(state->telling->status());
+  state->impl->LearnRanksOfOwnHost(static_cast<int>(state->own_ability.reach.count));
   const std::optional<HostMap> hosts = state->Hosts();
   if (hosts.has_value()) state->area->set_fetches(state->FetchesOn(*hosts));
   if (hosts.has_value() && hosts->hosts() == 1) {
@@ -212,7 +213,7 @@ void Communicator::Impl::UseSharedMemory(std::unique_ptr<SharedArea> area) {
   shared_ = std::make_unique<SharedLink>(
       transport_, group_, options_.id, std::move(area), guard_->last(), options_.clock,
       [this](int64_t number, const absl::Status& result) { OnFinished(number, result); },
-      options_.shared_spins);
+      ranks_of_own_host_, options_.shared_spins);
   hosts_ = 1;
   ranks_of_each_host_ = group_.size();
   guard_->UseSharedMemory(&shared_->exchange());

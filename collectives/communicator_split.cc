@@ -109,6 +109,8 @@ absl::StatusOr<std::unique_ptr<Communicator>> SplitOperation::Finish() {
   RZ_ASSIGN_OR_RETURN(
       auto impl, Communicator::Impl::Create(state->parent->transport(),
                                             Group(self, std::move(ranks)), std::move(options)));
+  // The others of this host take turns with its members on the same cores.
+  impl->LearnRanksOfOwnHost(state->parent->ranks_of_own_host());
   return std::unique_ptr<Communicator>(new Communicator(std::move(impl)));
 }
 

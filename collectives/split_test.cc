@@ -1,14 +1,18 @@
 // Communicators split from others over the same transport.
+#include <algorithm>
 #include <cstdint>
 #include <functional>
 #include <memory>
 #include <optional>
+#include <thread>
 #include <vector>
 
 #include "collectives/communicator.h"
+#include "collectives/shared/shared_limits.h"
 #include "collectives/testing/sim_job.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "runtime/base/clock.h"
 #include "runtime/base/status_matchers.h"
 #include "runtime/transport/sim/sim_world.h"
 
@@ -209,6 +213,85 @@ TEST(SplitTest, OneSplitATransportAtATime) {
               StatusIs(absl::StatusCode::kFailedPrecondition, HasSubstr("another split")));
   job.comm(0).Abort(absl::AbortedError("over"));
   EXPECT_FALSE(split.Wait().ok());
+}
+
+// Each look at the time is one turn of a wait.
+class CountingClock final : public Clock {
+ public:
+  explicit CountingClock(const Clock* clock) : clock_(clock) {}
+  absl::Duration Now() const override {
+    ++looks;
+    return clock_->Now();
+  }
+
+  mutable int looks = 0;
+
+ private:
+  const Clock* const clock_;
+};
+
+// Ranks over a SimWorld with a clock of their own, which have shared what memory they can.
+struct SharingJob {
+  explicit SharingJob(const std::vector<int>& hosts)
+      : world(static_cast<int>(hosts.size()), {.hosts = hosts}), clock(world.clock()) {
+    CommunicatorOptions options;
+    options.clock = &clock;
+    options.shared_slot_bytes = std::max<size_t>(4096, 64 * hosts.size());
+    for (int r = 0; r < world.world_size(); ++r) {
+      comms.push_back(*Communicator::Create(world.transport(Rank(r)), options));
+    }
+    ShareMemory(Pointers(comms));
+  }
+
+  // Null ones look on.
+  void ShareMemory(const std::vector<Communicator*>& of) {
+    std::vector<ShareOperation> shares;
+    for (Communicator* comm : of) {
+      if (comm != nullptr) shares.push_back(*comm->StartShareMemory());
+    }
+    std::vector<std::function<bool()>> ranks(of.size(), [] { return true; });
+    for (size_t r = 0, next = 0; r < of.size(); ++r) {
+      if (of[r] == nullptr) continue;
+      ranks[r] = [&share = shares[next++]] { return share.Poll(); };
+    }
+    EXPECT_OK(world.Run(ranks));
+    for (ShareOperation& share : shares) EXPECT_OK(share.Finish().status());
+  }
+
+  SimWorld world;
+  CountingClock clock;
+  std::vector<std::unique_ptr<Communicator>> comms;
+};
+
+// Turns of rank 0 of a pair on host 0, split off the others in two steps, in a wait for rank 1,
+// which does not come.
+int TurnsOfAPair(const std::vector<int>& hosts) {
+  SharingJob job(hosts);
+  const auto without_last = SplitAll(job.world, Pointers(job.comms), [&](int r) {
+    return Place{r + 1 < static_cast<int>(hosts.size()) ? 0 : -1, 0};
+  });
+  const auto pairs = SplitAll(job.world, Pointers(without_last), [](int r) {
+    return Place{r < 2 ? 0 : -1, 0};
+  });
+  job.ShareMemory(Pointers(pairs));
+  EXPECT_TRUE(pairs[0]->shares_memory());
+  absl::StatusOr<Operation> barrier = pairs[0]->StartBarrier();
+  EXPECT_OK(barrier.status());
+  job.clock.looks = 0;
+  EXPECT_THAT(barrier->Wait(absl::Milliseconds(1)), StatusIs(absl::StatusCode::kDeadlineExceeded));
+  return job.clock.looks;
+}
+
+TEST(SplitTest, APartWaitsBrieflyWhereTheJobsRanksOfItsHostOutnumberCores) {
+  const int cores = static_cast<int>(std::thread::hardware_concurrency());
+  std::vector<int> hosts(std::max(cores + 1, 3), 0);
+  EXPECT_LT(TurnsOfAPair(hosts), kSpins);
+  // The ranks of other hosts have cores of their own.
+  hosts.push_back(1);
+  EXPECT_LT(TurnsOfAPair(hosts), kSpins);
+  if (cores >= 2) {
+    EXPECT_GE(TurnsOfAPair({0, 0, 1, 1, 1, 1}), kSpins);
+  }
 }
 
 TEST(SplitTest, IdsOfCreateAreDistinct) {

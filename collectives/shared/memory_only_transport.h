@@ -40,7 +40,7 @@ class Region final : public SharedMemory {
   }
 };
 
-// A transport that only shares memory, and whose doorbells are counted.
+// A transport that only shares memory, and whose doorbells and waits are counted.
 class MemoryOnly final : public Transport {
  public:
   MemoryOnly(Regions* regions, int rank, int world)
@@ -79,12 +79,13 @@ class MemoryOnly final : public Transport {
   }
   void CancelReceives(CompletionSink*) override {}
   int Progress() override { return 0; }
-  void WaitForEvent(Deadline) override {}
+  void WaitForEvent(Deadline) override { ++waited; }
   void Wake() override {}
   void Abort(absl::Status) override {}
   std::string Description() const override { return "memory only"; }
 
   int rung = 0;
+  int waited = 0;
 
  private:
   Regions* const regions_;

@@ -18,15 +18,16 @@ void PauseCore() {
 #endif
 }
 
-bool CoresAreFew(int world) {
-  return world > static_cast<int>(std::thread::hardware_concurrency());
+bool CoresAreFew(int ranks_of_host) {
+  return ranks_of_host > static_cast<int>(std::thread::hardware_concurrency());
 }
 
 }  // namespace
 
 SharedLink::SharedLink(Transport* transport, const Group& group, uint32_t communicator_id,
                        std::unique_ptr<SharedArea> area, int64_t last, const Clock* clock,
-                       SharedEngine::FinishedCallback on_finished, std::optional<int> spins)
+                       SharedEngine::FinishedCallback on_finished, int ranks_of_host,
+                       std::optional<int> spins)
     : transport_(transport),
       group_(group),
       clock_(clock),
@@ -35,8 +36,8 @@ SharedLink::SharedLink(Transport* transport, const Group& group, uint32_t commun
       regions_(transport, group, area_.get()),
       engine_(area_.get(), &exchange_, &regions_, std::move(on_finished)),
       tripwire_(transport, group, communicator_id),
-      spins_(spins.value_or(CoresAreFew(group.size()) ? kSpinsWhereCoresAreFew : kSpins)),
-      brief_polls_(CoresAreFew(group.size()) ? kBriefPollsWhereCoresAreFew : kBriefPolls) {
+      spins_(spins.value_or(CoresAreFew(ranks_of_host) ? kSpinsWhereCoresAreFew : kSpins)),
+      brief_polls_(CoresAreFew(ranks_of_host) ? kBriefPollsWhereCoresAreFew : kBriefPolls) {
   for (int r = 0; r < area_->world(); ++r) {
     tripwire_.Watch(r, area_->Header(r).process.value.load(std::memory_order_acquire));
   }

@@ -20,11 +20,13 @@ namespace rz {
 
 class SharedLink {
  public:
-  // The area is mapped. Calls up to `last` were made over messages. `spins`: as in
-  // CommunicatorOptions.
+  // The area is mapped. Calls up to `last` were made over messages. `ranks_of_host`: of the whole
+  // job, where the group is a part of it; where they outnumber the cores, waits are brief. `spins`:
+  // as in CommunicatorOptions.
   SharedLink(Transport* transport, const Group& group, uint32_t communicator_id,
              std::unique_ptr<SharedArea> area, int64_t last, const Clock* clock,
-             SharedEngine::FinishedCallback on_finished, std::optional<int> spins = std::nullopt);
+             SharedEngine::FinishedCallback on_finished, int ranks_of_host,
+             std::optional<int> spins = std::nullopt);
 
   SharedExchange& exchange() { return exchange_; }
   const SharedExchange& exchange() const { return exchange_; }

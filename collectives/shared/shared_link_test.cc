@@ -3,10 +3,12 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "collectives/call_descriptor.h"
 #include "collectives/shared/memory_only_transport.h"
+#include "collectives/shared/shared_limits.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "runtime/base/clock.h"
@@ -25,7 +27,7 @@ constexpr int64_t kCount = 200'000;
 constexpr int64_t kNoProcess = 999'999'999;
 
 struct Ranks {
-  Ranks() {
+  explicit Ranks(int ranks_of_host = kWorld) {
     std::vector<std::unique_ptr<SharedArea>> areas;
     std::vector<std::string> keys;
     for (int r = 0; r < kWorld; ++r) {
@@ -41,9 +43,9 @@ struct Ranks {
     // Rank 1 is gone by the time it is read.
     areas[1]->header().process.value = kNoProcess;
     for (int r = 0; r < kWorld; ++r) {
-      links.push_back(std::make_unique<SharedLink>(transports[r].get(), Group(*transports[r]), 0,
-                                                   std::move(areas[r]), 0, Clock::Steady(),
-                                                   [](int64_t, const absl::Status&) {}));
+      links.push_back(std::make_unique<SharedLink>(
+          transports[r].get(), Group(*transports[r]), 0, std::move(areas[r]), 0, Clock::Steady(),
+          [](int64_t, const absl::Status&) {}, ranks_of_host));
     }
   }
 
@@ -63,6 +65,13 @@ struct Ranks {
     links[rank]->exchange().EndCall();
   }
 
+  // Waits of rank 0, with nothing to come, until it sleeps.
+  int WaitsBeforeSleep() {
+    int waits = 0;
+    for (; transports[0]->waited == 0; ++waits) links[0]->Wait(Deadline::InfiniteFuture());
+    return waits - 1;
+  }
+
   Regions regions;
   std::vector<std::unique_ptr<MemoryOnly>> transports;
   std::vector<std::unique_ptr<SharedLink>> links;
@@ -79,6 +88,20 @@ TEST(SharedLinkTest, MemoryThatCannotBeReadIsTroubleAndItsRankIsNamed) {
   EXPECT_THAT(ranks.links[0]->trouble(),
               StatusIs(absl::StatusCode::kUnavailable,
                        HasSubstr("the memory of rank 1 cannot be reached any more")));
+}
+
+// Two ranks have a core each on most machines; whether they can spin is for all ranks of the job on
+// this host to say.
+TEST(SharedLinkTest, SpinsWhereAllRanksOfTheHostHaveACore) {
+  Ranks ranks(/*ranks_of_host=*/1);
+  EXPECT_EQ(ranks.WaitsBeforeSleep(), kSpins + kYields);
+  EXPECT_EQ(ranks.links[0]->brief_polls(), kBriefPolls);
+}
+
+TEST(SharedLinkTest, WaitsBrieflyWhereRanksOfTheHostOutnumberCores) {
+  Ranks ranks(static_cast<int>(std::thread::hardware_concurrency()) + 1);
+  EXPECT_EQ(ranks.WaitsBeforeSleep(), kSpinsWhereCoresAreFew + kYields);
+  EXPECT_EQ(ranks.links[0]->brief_polls(), kBriefPollsWhereCoresAreFew);
 }
 
 }  // namespace
