@@ -57,6 +57,9 @@ static void* Open(void) {
                               dlerror());
     used = more < 0 || used + (size_t)more >= sizeof error ? sizeof error - 1 : used + (size_t)more;
   }
+  snprintf(error + used, sizeof error - used,
+           "; it has to lie at one of these, and what it needs (UCX, gRPC, Protocol Buffers, ISA-L)"
+           " to be installed, as ringzero's .deb sees to");
   return NULL;
 }
 
