@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # What a page shows does what the page says. Its fenced blocks, in order:
-#   - a program (c, python) whose first line says `rz_run -n N -- ...` is run so, and prints the text block behind it,
+#   - a program (c, python) whose first line says `rz_run -n N FLAGS -- ...` is run so, and prints the text block behind it,
 #     in any order of the ranks;
 #   - a json block is read by rz_train --config of two ranks, and the lines of a text block behind it are printed by
 #     --print-config, or are the error where they begin with "rz_train: ".
@@ -28,16 +28,16 @@ same() { diff <(sort "$1") <(sort) || { echo "$page: $2 does not do what $1 says
 
 for ((i = 0; i < ${#blocks[@]}; ++i)); do
   block=${blocks[i]} next=${blocks[i + 1]:-}
-  ranks=$(sed -n '1s/.*rz_run -n \([0-9]*\) -- .*/\1/p' "$block")
+  read -ra ranks < <(sed -n '1s/.*rz_run -n \([0-9].*\) -- .*/\1/p' "$block") || true
   case "$block" in
     *.c)
-      [ -n "$ranks" ] || continue
+      [ "${#ranks[@]}" -gt 0 ] || continue
       gcc -std=c11 -Wall -Wextra -Werror -pedantic "$block" -o program -I "$(dirname "$header")" "$library" \
         -Wl,-rpath,"$(dirname "$(realpath "$library")")"
-      "$rz_run" -n "$ranks" -- ./program | same "$next" "$block" ;;
+      "$rz_run" -n "${ranks[@]}" -- ./program | same "$next" "$block" ;;
     *.python)
-      [ -n "$ranks" ] || continue
-      "$rz_run" -n "$ranks" -- /usr/bin/python3 "$block" | same "$next" "$block" ;;
+      [ "${#ranks[@]}" -gt 0 ] || continue
+      "$rz_run" -n "${ranks[@]}" -- /usr/bin/python3 "$block" | same "$next" "$block" ;;
     *.json)
       cp "$block" config.json
       status=0
