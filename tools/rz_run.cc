@@ -46,7 +46,7 @@ int Main(int argc, char** argv) {
       "are passed on. When a rank fails the others are stopped, and standard error says which\n"
       "was the first and why.");
   DescribeLogEnvironment(&flags);
-  flags.Example("rz_run -n 4 -- bazel-bin/tools/rz_train --steps 20");
+  flags.Example("rz_run -n 4 -- rz_train --steps 20");
   flags.Example("rz_run -n 2 --nodes 2 --node-rank 0 --rendezvous 10.0.0.1:29400 -- ./program");
   flags.ExitCodes(
       "0 every rank returned 0, or --min-ranks of them or more did; otherwise the first failing "

@@ -49,7 +49,16 @@ if command -v cmake > /dev/null; then
   cat > "$TEST_TMPDIR/project/CMakeLists.txt" <<CMAKE
 cmake_minimum_required(VERSION 3.13)
 project(user C)
-find_package(ringzero REQUIRED)
+find_package(ringzero ${version%.*} REQUIRED)
+if(NOT ringzero_VERSION VERSION_EQUAL $version)
+  message(FATAL_ERROR "version '\${ringzero_VERSION}'")
+endif()
+foreach(other 99.0 ${version%.*}.99)
+  find_package(ringzero \${other} QUIET)
+  if(ringzero_FOUND)
+    message(FATAL_ERROR "$version was taken for \${other}")
+  endif()
+endforeach()
 add_executable(user $TEST_TMPDIR/second/share/doc/ringzero/examples/all_reduce.c)
 target_link_libraries(user ringzero::ringzero)
 CMAKE

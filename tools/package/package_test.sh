@@ -13,6 +13,17 @@ for path in bin/rz_run bin/rz_rendezvous lib/libringzero.so.0.1 lib/ringzero/lib
   grep -q "^ringzero-[0-9.]*/$path$" <<< "$listed" || { echo "no $path in $tar"; exit 1; }
 done
 
+# The pages that are installed lead to each other; two things are in the source tree alone.
+mkdir "$TEST_TMPDIR/pages"
+tar -xzf "$tar" -C "$TEST_TMPDIR/pages" --strip-components=4 --wildcards '*/share/doc/ringzero'
+links=$(cd "$TEST_TMPDIR/pages" && grep -roE '\]\([^):]+\)' --include='*.md' .)
+[ "$(wc -l <<< "$links")" -gt 50 ] || { echo "only these links were found: $links"; exit 1; }
+while IFS=: read -r page link; do
+  target=${link#']('} target=${target%)} target=${target%%#*}
+  [[ $target =~ ^(ringzero.h|CONTRIBUTING.md)?$ ]] || [ -e "$TEST_TMPDIR/pages/$(dirname "$page")/$target" ] ||
+    { echo "$page of the package links to $target, which is not in it"; exit 1; }
+done <<< "$links"
+
 # A library that no package has is an error, not a dependency less.
 mkdir "$TEST_TMPDIR/bin"
 printf '#!/bin/sh\nexit 1\n' > "$TEST_TMPDIR/bin/dpkg-query"

@@ -16,6 +16,9 @@ fill() {
 
 for file in "$@"; do
   name=${file##*/}
+  case "$file" in
+    docs/* | examples/*) put 644 "$file" "share/doc/ringzero/$file"; continue ;;
+  esac
   case "$name" in
     libringzero.so.*)
       put 644 "$file" "lib/$name"
@@ -24,10 +27,9 @@ for file in "$@"; do
     libringzero_core.so) put 644 "$file" "lib/ringzero/$name" ;;
     ringzero.h) put 644 "$file" "include/$name" ;;
     ringzero.pc.in) fill "$file" lib/pkgconfig/ringzero.pc ;;
-    ringzeroConfig.cmake.in) fill "$file" lib/cmake/ringzero/ringzeroConfig.cmake ;;
+    ringzeroConfig*.cmake.in) fill "$file" "lib/cmake/ringzero/${name%.in}" ;;
     rz_rendezvous.service) put 644 "$file" "lib/systemd/system/$name" ;;
     *.md | LICENSE | THIRD_PARTY_NOTICES) put 644 "$file" "share/doc/ringzero/$name" ;;
-    *.c) put 644 "$file" "share/doc/ringzero/examples/$name" ;;
     *.1.gz) put 644 "$file" "share/man/man1/$name" ;;
     rz_*) put 755 "$file" "bin/$name" ;;
     *) echo "stage.sh: no place for $file" >&2; exit 1 ;;
