@@ -5,6 +5,7 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
+#include "runtime/base/status_macros.h"
 
 namespace rz {
 namespace {
@@ -19,11 +20,8 @@ absl::StatusOr<int64_t> Quotient(int64_t train, const char* name, int64_t other,
       ranks == 1 ? " rank" : " ranks", "; change one of them or leave one out"));
 }
 
-}  // namespace
-
-absl::StatusOr<BatchSizes> SolveBatchSizes(std::optional<int64_t> train,
-                                           std::optional<int64_t> micro,
-                                           std::optional<int64_t> accumulation, int ranks) {
+absl::Status CheckSizes(std::optional<int64_t> train, std::optional<int64_t> micro,
+                        std::optional<int64_t> accumulation) {
   for (const auto& [name, size] :
        {std::pair{"train_batch_size", train}, std::pair{"train_micro_batch_size_per_gpu", micro},
         std::pair{"gradient_accumulation_steps", accumulation}}) {
@@ -32,6 +30,18 @@ absl::StatusOr<BatchSizes> SolveBatchSizes(std::optional<int64_t> train,
           absl::StrCat(name, " is ", *size, "; it must be at least 1"));
     }
   }
+  return absl::OkStatus();
+}
+
+// Rounded up; both positive.
+int64_t Share(int64_t whole, int64_t parts) { return (whole - 1) / parts + 1; }
+
+}  // namespace
+
+absl::StatusOr<BatchSizes> SolveBatchSizes(std::optional<int64_t> train,
+                                           std::optional<int64_t> micro,
+                                           std::optional<int64_t> accumulation, int ranks) {
+  RZ_RETURN_IF_ERROR(CheckSizes(train, micro, accumulation));
   if (!train && !micro) {
     return absl::InvalidArgumentError(
         "neither train_batch_size nor train_micro_batch_size_per_gpu is given; give one");
@@ -63,6 +73,16 @@ absl::StatusOr<BatchSizes> SolveBatchSizes(std::optional<int64_t> train,
         " * gradient_accumulation_steps ", sizes.accumulation, " * ", ranks,
         ranks == 1 ? " rank" : " ranks", " is ", sizes.train, "; leave one of them out"));
   }
+  return sizes;
+}
+
+absl::StatusOr<BatchSizes> ShareBatch(int64_t train, std::optional<int64_t> micro,
+                                      std::optional<int64_t> accumulation, int ranks) {
+  RZ_RETURN_IF_ERROR(CheckSizes(train, micro, accumulation));
+  const int64_t of_rank = Share(train, ranks);
+  BatchSizes sizes{.train = train};
+  sizes.accumulation = accumulation.value_or(micro ? Share(of_rank, *micro) : 1);
+  sizes.micro = Share(of_rank, sizes.accumulation);
   return sizes;
 }
 

@@ -22,6 +22,13 @@ absl::StatusOr<BatchSizes> SolveBatchSizes(std::optional<int64_t> train,
                                            std::optional<int64_t> micro,
                                            std::optional<int64_t> accumulation, int ranks);
 
+// A step of `train` samples, which ranks and micro-steps need not divide: of `accumulation`
+// micro-steps, or else as many as keep a rank's share of one within `micro`, or else one. `micro`
+// of the result is the largest such share.
+//   InvalidArgument  a size below 1
+absl::StatusOr<BatchSizes> ShareBatch(int64_t train, std::optional<int64_t> micro,
+                                      std::optional<int64_t> accumulation, int ranks);
+
 }  // namespace rz
 
 #endif  // RINGZERO_OPTIMIZER_CONFIG_BATCH_SIZE_H_

@@ -53,6 +53,26 @@ TEST(BatchSizesTest, OneIsNeededAndNoneIsBelowOne) {
               StatusIs(kInvalidArgument, HasSubstr("gradient_accumulation_steps is -2")));
 }
 
+TEST(BatchSizesTest, AStepThatIsGivenNeedNotDivide) {
+  const auto expect = [](int64_t train, std::optional<int64_t> micro,
+                         std::optional<int64_t> accumulation, const BatchSizes& expected) {
+    ASSERT_OK_AND_ASSIGN(const BatchSizes sizes, ShareBatch(train, micro, accumulation, 3));
+    EXPECT_EQ(sizes.train, expected.train);
+    EXPECT_EQ(sizes.micro, expected.micro);
+    EXPECT_EQ(sizes.accumulation, expected.accumulation);
+  };
+  expect(100, kNone, kNone, {100, 34, 1});
+  expect(100, kNone, 8, {100, 5, 8});
+  // No rank takes more than 4 at once.
+  expect(96, 4, kNone, {96, 4, 8});
+  expect(97, 4, kNone, {97, 4, 9});
+  expect(1, 4, kNone, {1, 1, 1});
+  // The number of micro-steps is what was asked for.
+  expect(100, 4, 2, {100, 17, 2});
+  EXPECT_THAT(ShareBatch(100, 0, kNone, 3),
+              StatusIs(kInvalidArgument, HasSubstr("train_micro_batch_size_per_gpu is 0")));
+}
+
 TEST(BatchSizesTest, SizesBeyond64BitsAreRefused) {
   constexpr int64_t kMost = std::numeric_limits<int64_t>::max();
   EXPECT_THAT(SolveBatchSizes(kNone, kMost / 2, 3, 1), StatusIs(kInvalidArgument));

@@ -279,19 +279,22 @@ void ShowWorkedOut(const ZeroConfig& zero, std::vector<Setting>* settings) {
                  "zero_optimization.reduce_bucket_size");
 }
 
-absl::StatusOr<TrainingConfig> ParseConfig(std::string_view json, int ranks) {
+absl::StatusOr<TrainingConfig> ParseConfig(std::string_view json, int ranks,
+                                           std::optional<int64_t> train_batch) {
   RZ_ASSIGN_OR_RETURN(const google::protobuf::Struct object, ParseJson(json));
   proto::Config message;
   TrainingConfig config;
   RZ_ASSIGN_OR_RETURN(config.settings, ReadObject(object, &message));
   WorkedOut worked_out(&config.settings);
-  RZ_ASSIGN_OR_RETURN(
-      config.batch, SolveBatchSizes(If(message.has_train_batch_size(), message.train_batch_size()),
-                                    If(message.has_train_micro_batch_size_per_gpu(),
-                                       message.train_micro_batch_size_per_gpu()),
-                                    If(message.has_gradient_accumulation_steps(),
-                                       message.gradient_accumulation_steps()),
-                                    ranks));
+  const std::optional<int64_t> train =
+      If(message.has_train_batch_size(), message.train_batch_size());
+  const std::optional<int64_t> micro =
+      If(message.has_train_micro_batch_size_per_gpu(), message.train_micro_batch_size_per_gpu());
+  const std::optional<int64_t> accumulation =
+      If(message.has_gradient_accumulation_steps(), message.gradient_accumulation_steps());
+  RZ_ASSIGN_OR_RETURN(config.batch, train_batch
+                                        ? ShareBatch(*train_batch, micro, accumulation, ranks)
+                                        : SolveBatchSizes(train, micro, accumulation, ranks));
   const std::string how =
       absl::StrCat("from the other batch sizes and ", ranks, ranks == 1 ? " rank" : " ranks");
   worked_out.Set("train_batch_size", absl::StrCat(config.batch.train), how);
@@ -302,6 +305,11 @@ absl::StatusOr<TrainingConfig> ParseConfig(std::string_view json, int ranks) {
   RZ_RETURN_IF_ERROR(FillGroups(message, &config));
   config.zero.gradient_accumulation_steps = config.batch.accumulation;
   config.steps_per_print = message.steps_per_print();
+  if (config.steps_per_print < 0) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("steps_per_print is ", config.steps_per_print,
+                     "; it must be at least 0, with which only the first steps have a line"));
+  }
   config.wall_clock_breakdown = message.wall_clock_breakdown();
   config.memory_breakdown = message.memory_breakdown();
   return config;

@@ -4,6 +4,7 @@
 #define RINGZERO_OPTIMIZER_CONFIG_TRAINING_CONFIG_H_
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -35,11 +36,13 @@ struct TrainingConfig {
 
 // What a stage cannot do yet is refused by ValidateConfig, when an optimizer is created.
 //   InvalidArgument  no JSON object; a parameter group that lacks its match or has what the
-//   optimizer
-//                    has not; or as ReadObject, SolveBatchSizes, ValidateOptimizer,
-//                    ValidateSchedule and ValidateLossScale
+//                    optimizer has not; steps_per_print below 0; or as ReadObject, SolveBatchSizes,
+//                    ValidateOptimizer, ValidateSchedule and ValidateLossScale
 //   Unimplemented    as ReadObject
-absl::StatusOr<TrainingConfig> ParseConfig(std::string_view json, int ranks);
+// `train_batch`: the samples of a step, whatever the text says of them; ShareBatch shares them
+// then.
+absl::StatusOr<TrainingConfig> ParseConfig(std::string_view json, int ranks,
+                                           std::optional<int64_t> train_batch = std::nullopt);
 
 // Gives the settings that follow from others, where nobody set them, what they are in `zero`: again
 // where a program has changed that.

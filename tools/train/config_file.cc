@@ -5,6 +5,7 @@
 #include <cstdio>
 #include <cstring>
 #include <memory>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -108,7 +109,9 @@ void ShowFlags(const FlagSet& flags, const TrainConfig& config, std::vector<Sett
 
 absl::Status ApplyConfig(std::string_view json, const FlagSet& flags, int ranks,
                          TrainConfig* config) {
-  RZ_ASSIGN_OR_RETURN(TrainingConfig file, ParseConfig(json, ranks));
+  const std::optional<int64_t> batch =
+      flags.WasSet("global-batch") ? std::optional(config->global_batch) : std::nullopt;
+  RZ_ASSIGN_OR_RETURN(TrainingConfig file, ParseConfig(json, ranks, batch));
   const ZeroConfig given = std::exchange(config->zero, file.zero);
   if (flags.WasSet("accumulate")) {
     config->zero.gradient_accumulation_steps = given.gradient_accumulation_steps;

@@ -110,6 +110,29 @@ TEST(ConfigFileTest, WhatFollowsFromAFlagIsShownAsItIs) {
                     Not(HasSubstr("micro_batch"))));
 }
 
+TEST(ConfigFileTest, AGlobalBatchGivenBeatsOneThatIsNoneOrDoesNotDivide) {
+  for (const char* json : {R"({"train_batch_size": "auto"})", R"({"train_batch_size": 6})", "{}",
+                           R"({"train_batch_size": 6, "train_micro_batch_size_per_gpu": 3})"}) {
+    SCOPED_TRACE(json);
+    EXPECT_FALSE(Read(json, {}).ok());
+    ASSERT_OK_AND_ASSIGN(const TrainConfig config, Read(json, {"--global-batch=10"}));
+    EXPECT_EQ(config.global_batch, 10);
+    EXPECT_EQ(config.zero.gradient_accumulation_steps, 1);
+    EXPECT_THAT(
+        PrintSettings(config.settings),
+        AllOf(HasSubstr("train_batch_size = 10  (--global-batch)\n"), Not(HasSubstr("micro_batch")),
+              HasSubstr("gradient_accumulation_steps = 1  (")));
+  }
+  // What the file says of micro-steps holds.
+  ASSERT_OK_AND_ASSIGN(
+      const TrainConfig steps,
+      Read(R"({"train_batch_size": 6, "gradient_accumulation_steps": 4})", {"--global-batch=10"}));
+  EXPECT_EQ(steps.zero.gradient_accumulation_steps, 4);
+  ASSERT_OK_AND_ASSIGN(const TrainConfig micro,
+                       Read(R"({"train_micro_batch_size_per_gpu": 2})", {"--global-batch=17"}));
+  EXPECT_EQ(micro.zero.gradient_accumulation_steps, 3);
+}
+
 TEST(ConfigFileTest, AStageGivenBeatsTheGroupsOfHybridShard) {
   constexpr char kHybrid[] =
       R"({"train_batch_size": 64, "zero_optimization": {"stage": "HYBRID_SHARD"}})";
@@ -133,6 +156,10 @@ TEST(ConfigFileTest, ErrorsNameTheFile) {
               StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("at most 1048576")));
   EXPECT_THAT(Read(R"({"train_batch_size": 6})", {}),
               StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("4 ranks")));
+  EXPECT_THAT(Read(R"({"train_batch_size": 4, "steps_per_print": -1})", {}),
+              StatusIs(absl::StatusCode::kInvalidArgument,
+                       HasSubstr("config.json: steps_per_print is -1; it must be at least 0")));
+  EXPECT_OK(Read(R"({"train_batch_size": 4, "steps_per_print": 0})", {}));
   TrainConfig config;
   EXPECT_THAT(ApplyConfigFile("/nowhere/c.json", FlagSet("rz_train", ""), 1, &config),
               StatusIs(absl::StatusCode::kNotFound, HasSubstr("/nowhere/c.json")));

@@ -81,7 +81,8 @@ void TrainFlags::DeclareWorkload(FlagSet* flags) {
   flags->Enum("dataset", &values_.dataset, {"fashion-mnist", "bible-kjv", "synthetic"},
               "what to train on; synthetic is made from the seed to fit the model");
   flags->String("data-dir", &values_.data_dir,
-                "where the data set's files are; with bible-kjv any text file to train on instead");
+                "where the data set's files are; with bible-kjv any text file to train on instead; "
+                "not with synthetic");
   flags->String(
       "model", &model_,
       absl::StrCat("widths of an MLP over images: input, hidden layers, classes (", kImageModel,
@@ -162,6 +163,11 @@ void TrainFlags::DeclareOptimizer(FlagSet* flags) {
 }
 
 absl::Status TrainFlags::ReadWorkload(const FlagSet& flags, TrainConfig* config) const {
+  if (config->dataset == "synthetic" && flags.WasSet("data-dir")) {
+    return absl::InvalidArgumentError(
+        "--data-dir says where fashion-mnist or a text is; --dataset synthetic is made from the "
+        "seed: leave out one of them");
+  }
   const bool is_text = config->dataset == "bible-kjv" ||
                        (config->dataset == "synthetic" && IsTransformerText(model_));
   const std::string text = flags.WasSet("model") ? model_ : is_text ? kTextModel : kImageModel;

@@ -61,13 +61,12 @@ TEST(TrainConfigTest, Help_SaysWhatHoldsWithAConfigurationAndWithout) {
 }
 
 TEST(TrainConfigTest, ReadsEveryFlag) {
-  ASSERT_OK_AND_ASSIGN(const TrainConfig config,
-                       Read({"--dataset=synthetic", "--data-dir=/d", "--model=8-4-2", "--stage=0",
-                             "--dtype=fp32", "--numeric=fast", "--algo=all_reduce:ring",
-                             "--transport=tcp", "--lr=0.5", "--weight-decay=0", "--global-batch=7",
-                             "--steps=9", "--seed=4", "--report=r.json", "--reference=d.json"}));
+  ASSERT_OK_AND_ASSIGN(
+      const TrainConfig config,
+      Read({"--dataset=synthetic", "--model=8-4-2", "--stage=0", "--dtype=fp32", "--numeric=fast",
+            "--algo=all_reduce:ring", "--transport=tcp", "--lr=0.5", "--weight-decay=0",
+            "--global-batch=7", "--steps=9", "--seed=4", "--report=r.json", "--reference=d.json"}));
   EXPECT_EQ(config.dataset, "synthetic");
-  EXPECT_EQ(config.data_dir, "/d");
   EXPECT_EQ(config.model.ToString(), "8-4-2");
   EXPECT_EQ(config.stage, ZeroStage::kDdp);
   EXPECT_EQ(config.dtype, DType::kFloat32);
@@ -82,6 +81,17 @@ TEST(TrainConfigTest, ReadsEveryFlag) {
   EXPECT_EQ(config.seed, 4u);
   EXPECT_EQ(config.report_path, "r.json");
   EXPECT_EQ(config.reference_path, "d.json");
+  ASSERT_OK_AND_ASSIGN(const TrainConfig images, Read({"--data-dir=/d"}));
+  EXPECT_EQ(images.data_dir, "/d");
+}
+
+TEST(TrainConfigTest, SyntheticData_IsInNoFolder) {
+  for (const char* model : {"--model=8-4-2", "--model=gpt-1x1x8x10"}) {
+    EXPECT_OK(Read({"--dataset=synthetic", model}));
+    EXPECT_THAT(Read({"--dataset=synthetic", "--data-dir=/d", model}),
+                StatusIs(kInvalidArgument,
+                         AllOf(HasSubstr("--data-dir"), HasSubstr("--dataset synthetic"))));
+  }
 }
 
 TEST(TrainConfigTest, Optimizer_HasItsOwnNumbersUnlessTheyAreGiven) {
