@@ -67,7 +67,8 @@ def read_text(path: str) -> torch.Tensor:
 
 def main() -> None:
     """Trains, and prints the loss over all ranks."""
-    flags = argparse.ArgumentParser(description=__doc__)
+    flags = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     flags.add_argument("--stage", type=int, default=1, choices=(0, 1, 2, 3))
     flags.add_argument("--steps", type=int, default=200)
     flags.add_argument("--batch", type=int, default=8, help="samples of each rank")
