@@ -1,9 +1,8 @@
 // Shared regions over UCX: allocated by its POSIX shared memory (mode 0600, unlinked at creation),
-// mapped by a peer through a remote key.
+// mapped by a peer as a file that the owner has open.
 //
-// UCX attaches through /proc/PID/fd, so ranks that do not share a PID namespace cannot, and might
-// even find another process there: a region ends with a random number, which its key names too, and
-// which is read in a way that survives a wrong mapping.
+// That is found through /proc/PID/fd, so ranks that do not share a PID namespace cannot, and might
+// even find another process there: the key names the file, and a random number at the region's end.
 #ifndef RINGZERO_RUNTIME_TRANSPORT_UCX_UCX_SHARED_MEMORY_H_
 #define RINGZERO_RUNTIME_TRANSPORT_UCX_UCX_SHARED_MEMORY_H_
 
@@ -24,8 +23,8 @@ namespace rz {
 absl::StatusOr<std::unique_ptr<SharedMemory>> AllocateUcxShared(ucp_context_h context, size_t bytes,
                                                                 std::atomic<int>* regions);
 
-// The peer's region, reached over `endpoint`. Errors as Transport::MapShared.
-absl::StatusOr<std::unique_ptr<SharedMemory>> MapUcxShared(ucp_ep_h endpoint, std::string_view key);
+// A peer's region. Errors as Transport::MapShared.
+absl::StatusOr<std::unique_ptr<SharedMemory>> MapUcxShared(std::string_view key);
 
 }  // namespace rz
 

@@ -97,10 +97,23 @@ TEST(UcxSharedMemoryTest, WhatIsMappedHasToProveItself) {
   const auto ranks = Open(2, UcxOptions::Transports::kAutomatic);
   ASSERT_OK_AND_ASSIGN(auto region, ranks[0]->AllocateShared(1));
   std::string key = region->key();
-  constexpr size_t kProof = 24;
+  constexpr size_t kProof = 16;
   key[kProof] = static_cast<char>(key[kProof] ^ 1);
   EXPECT_THAT(ranks[1]->MapShared(Rank(0), key),
               StatusIs(absl::StatusCode::kUnavailable, HasSubstr("something else")));
+}
+
+TEST(UcxSharedMemoryTest, WhatItsOwnerHasGivenBackIsNotReached) {
+  const auto ranks = Open(2, UcxOptions::Transports::kAutomatic);
+  ASSERT_OK_AND_ASSIGN(auto region, ranks[0]->AllocateShared(1));
+  const std::string key = region->key();
+  region.reset();
+  EXPECT_THAT(ranks[1]->MapShared(Rank(0), key),
+              StatusIs(absl::StatusCode::kUnavailable, HasSubstr("cannot be reached")));
+  // Another file may be what the owner has there now.
+  ASSERT_OK_AND_ASSIGN(region, ranks[0]->AllocateShared(1));
+  EXPECT_THAT(ranks[1]->MapShared(Rank(0), key),
+              StatusIs(absl::StatusCode::kUnavailable, HasSubstr("cannot be reached")));
 }
 
 TEST(UcxSharedMemoryTest, ADoorbellEndsAWait) {

@@ -332,7 +332,10 @@ absl::StatusOr<std::unique_ptr<SharedMemory>> UcxTransport::MapShared(Rank peer,
     return absl::InvalidArgumentError(absl::StrCat("peer ", peer.value(), " of rank ",
                                                    self_.value(), " in a world of ", world_size_));
   }
-  return MapUcxShared(peers_[peer.value()].endpoint, key);
+  if (peers_[peer.value()].endpoint == nullptr) {
+    return absl::UnavailableError("its memory cannot be reached: the connection is closed");
+  }
+  return MapUcxShared(key);
 }
 
 void UcxTransport::RingDoorbell(Rank peer) {
