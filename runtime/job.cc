@@ -65,20 +65,15 @@ absl::StatusOr<std::unique_ptr<Job>> Job::Join(const JobEnvironment& environment
                                                std::unique_ptr<Transport> transport,
                                                const JobOptions& options) {
   std::unique_ptr<Job> job(new Job(environment, std::move(transport), options));
-  if (!environment.InJob()) {
-    const std::string address = job->transport_->LocalAddress();
-    RZ_RETURN_IF_ERROR(job->transport_->Connect(Rank(0), {address}, job->epoch_));
-    return job;
-  }
-  RZ_RETURN_IF_ERROR(job->MeetOthers());
-  RZ_RETURN_IF_ERROR(job->ConnectTransport());
+  if (environment.InJob()) RZ_RETURN_IF_ERROR(job->MeetOthers());
+  RZ_RETURN_IF_ERROR(job->Connect());
   return job;
 }
 
 absl::StatusOr<std::unique_ptr<Job>> Job::Rebuild(std::unique_ptr<Transport> transport,
                                                   int least_ranks, absl::Duration wait) {
-  if (client_ == nullptr) return Join(environment_, std::move(transport), options_);
   std::unique_ptr<Job> job(new Job(environment_, std::move(transport), options_));
+  if (client_ == nullptr) return job;
   RendezvousClientOptions client = ClientOptions(environment_, options_);
   client.job = job->name_ = name_;
   client.address = job->address_ = address_;
@@ -89,11 +84,13 @@ absl::StatusOr<std::unique_ptr<Job>> Job::Rebuild(std::unique_ptr<Transport> tra
   RZ_ASSIGN_OR_RETURN(job->client_, RendezvousClient::Join(client));
   // Where this rank serves, it goes on to.
   job->server_ = std::move(server_);
-  RZ_RETURN_IF_ERROR(job->ConnectTransport());
   return job;
 }
 
-absl::Status Job::ConnectTransport() {
+absl::Status Job::Connect() {
+  if (client_ == nullptr) {
+    return transport_->Connect(Rank(0), {transport_->LocalAddress()}, epoch_);
+  }
   epoch_ = client_->epoch();
   SetLogRank(client_->rank().value());
   if (absl::Status status = transport_->Connect(client_->rank(), client_->addresses(), epoch_);

@@ -68,15 +68,21 @@ class Job {
   Job& operator=(const Job&) = delete;
 
   // Goes on with those that are left of this job, which has failed: waits until each of the others
-  // has called this, or is known to be gone, or `wait` is over for one of those that have, then
-  // connects `transport`, a fresh one, with ranks given anew in the order of the old ones. Of the
-  // old job nothing is taken but its name; it is to be destroyed as ever.
+  // has called this, or is known to be gone, or `wait` is over for one of those that have. Ranks
+  // are given anew in the order of the old ones, `transport` is a fresh one, and Connect is called
+  // next. Of the old job nothing is taken but its name; it is to be destroyed as ever.
   //   FailedPrecondition  the rendezvous knows no failure of this job, or the others have gone on
   //                       without this rank; fewer than `least_ranks` are left
   //   DeadlineExceeded    fewer than `least_ranks` have come in time; the message lists the others
   //   otherwise           as Join
   absl::StatusOr<std::unique_ptr<Job>> Rebuild(std::unique_ptr<Transport> transport,
                                                int least_ranks, absl::Duration wait);
+
+  // Connects the transport, as whom the rendezvous says; once, of a job that Rebuild has made.
+  // Where that fails the job has failed, for all its ranks, and can be rebuilt in its turn.
+  //   Unavailable  a peer cannot be reached, or another rank has failed
+  //   otherwise    what transport->Connect refuses
+  absl::Status Connect();
 
   Rank rank() const { return transport_->rank(); }
   int world_size() const { return transport_->world_size(); }
@@ -114,8 +120,6 @@ class Job {
 
   // Serves where this is rank 0 and `meeting` says so; then joins.
   absl::Status MeetOthers();
-  // Connects the transport, as whom the rendezvous says; after joining it.
-  absl::Status ConnectTransport();
 
   const JobEnvironment environment_;
   const JobOptions options_;

@@ -100,7 +100,7 @@ absl::Status Finalize(rz_job_t* job) {
   }
   const std::unique_ptr<JobHandle> ended(JobTable::Get().Close(std::move(found)));
   if (ended == nullptr) return BadHandle(job, HandleKind::kJob);
-  const absl::Status left = session->job().Leave();
+  const absl::Status left = session->Leave();
   return session->failure().ok() ? left : absl::OkStatus();
 }
 

@@ -63,6 +63,11 @@ absl::StatusOr<std::shared_ptr<JobSession>> JobSession::Rebuild(int least_ranks,
                       job_->Rebuild(std::move(transport), least_ranks, wait));
   successor_ = std::make_shared<JobSession>(std::move(job), only_network_, make_transport_);
   successor_->set_handle(handle_);
+  // Where it fails, it is the successor that those that are left rebuild.
+  if (const absl::Status connected = successor_->job().Connect(); !connected.ok()) {
+    successor_->Keep(connected);
+    return connected;
+  }
   RZ_ASSIGN_OR_RETURN(const auto handle, JobTable::Get().Find(handle_));
   handle->Replace(successor_);
   return successor_;

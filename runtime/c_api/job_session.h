@@ -36,8 +36,11 @@ class JobSession {
   // Where a job that came of this one has failed in its turn, those that are left of that. For the
   // thread that is within a call.
   //   FailedPrecondition  this job has been rebuilt, and what came of it has not failed
-  //   otherwise           as Job::Rebuild
+  //   otherwise           as Job::Rebuild and Job::Connect; this may be called again
   absl::StatusOr<std::shared_ptr<JobSession>> Rebuild(int least_ranks, absl::Duration wait);
+
+  // Says that this rank is done; where what came of this job was never connected, with that.
+  absl::Status Leave() { return successor_ != nullptr ? successor_->Leave() : job_->Leave(); }
 
   Job& job() { return *job_; }
   bool only_network() const { return only_network_; }
