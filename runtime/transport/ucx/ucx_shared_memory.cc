@@ -1,6 +1,7 @@
 #include "runtime/transport/ucx/ucx_shared_memory.h"
 
 #include <sys/mman.h>
+#include <sys/stat.h>
 
 #include <cstdint>
 #include <cstring>
@@ -26,6 +27,7 @@ struct Key {
   uint64_t size = 0;   // without the proof's page
   uint64_t proof = 0;  // what stands behind them
   OpenFile file;
+  uint64_t ipc_namespace = 0;  // of the owner: messages to another one go over the network
 };
 static_assert(sizeof(Key) <= kMaxSharedKeyBytes);
 
@@ -37,6 +39,12 @@ HugeAlias AliasOf(std::byte* data, size_t bytes) {
 uint64_t RandomNumber() {
   std::random_device device;
   return uint64_t{device()} << 32 | device();
+}
+
+// 0 where the system does not say.
+uint64_t IpcNamespace() {
+  struct stat info;
+  return stat("/proc/self/ns/ipc", &info) == 0 ? info.st_ino : 0;
 }
 
 absl::Status Unreachable(absl::string_view what) {
@@ -89,6 +97,7 @@ absl::Status OwnRegion::Open(size_t bytes) {
   auto* data = static_cast<std::byte*>(attributes.address);
   std::memcpy(data + key.size, &key.proof, sizeof key.proof);
   key.file = FindOpenFile(data);
+  key.ipc_namespace = IpcNamespace();
   key_.assign(reinterpret_cast<const char*>(&key), sizeof key);
   alias_ = AliasOf(data, params.length);
   if (!alias_.bytes().empty()) {
@@ -135,6 +144,9 @@ absl::StatusOr<std::unique_ptr<SharedMemory>> MapUcxShared(std::string_view key)
     return absl::InvalidArgumentError("not a key of shared memory: it does not begin with RZSHM2");
   }
   if (read.size > SIZE_MAX - kPage) return Unreachable("no memory is so large");
+  if (read.ipc_namespace != IpcNamespace()) {
+    return Unreachable("it is in another IPC namespace, to which UCX uses the network");
+  }
   const auto mapping = MapOpenFile(read.file, read.size + kPage);
   if (!mapping.ok()) return Unreachable(mapping.status().message());
   auto region = std::make_unique<PeerRegion>(*mapping, std::string(key));
