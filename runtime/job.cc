@@ -1,5 +1,6 @@
 #include "runtime/job.h"
 
+#include <algorithm>
 #include <atomic>
 #include <utility>
 
@@ -55,6 +56,9 @@ RendezvousClientOptions ClientOptions(const JobEnvironment& environment,
   return client;
 }
 
+// A rank 0 that serves and lives answers within it.
+constexpr absl::Duration kServingRankIsGone = absl::Seconds(5);
+
 }  // namespace
 
 Job::Job(const JobEnvironment& environment, std::unique_ptr<Transport> transport,
@@ -81,7 +85,17 @@ absl::StatusOr<std::unique_ptr<Job>> Job::Rebuild(std::unique_ptr<Transport> tra
   client.survivor_of = client_->member();
   client.least_ranks = least_ranks;
   client.join_timeout = wait;
-  RZ_ASSIGN_OR_RETURN(job->client_, RendezvousClient::Join(client));
+  const bool rank_0_served = environment_.meeting.has_value() && server_ == nullptr;
+  if (rank_0_served) client.connect_timeout = std::min(client.connect_timeout, kServingRankIsGone);
+  absl::StatusOr<std::unique_ptr<RendezvousClient>> joined = RendezvousClient::Join(client);
+  if (rank_0_served && absl::IsUnavailable(joined.status())) {
+    return absl::UnavailableError(
+        absl::StrCat("the rendezvous, which rank 0 served, is not reached, and nothing is rebuilt "
+                     "without it; start an rz_rendezvous and set RZ_RENDEZVOUS where rank 0 may "
+                     "die: ",
+                     joined.status().message()));
+  }
+  RZ_ASSIGN_OR_RETURN(job->client_, std::move(joined));
   // Where this rank serves, it goes on to.
   job->server_ = std::move(server_);
   return job;

@@ -114,7 +114,8 @@ typedef struct rz_rebuild_options {
  * ranks that are left: rz_job_rank, rz_job_world_size and rz_finalize are about it. Nothing of
  * `failed` is taken over, and all communicators of before are still to be destroyed. Where another
  * rank dies meanwhile this fails too, on all ranks, and may be called again with `failed`. Under
- * rz_run a rank's death ends the others, unless --min-ranks says otherwise.
+ * rz_run a rank's death ends the others, unless --min-ranks says otherwise; where rank 0 serves the
+ * rendezvous (docs/launching.md), its death leaves nothing to rebuild.
  *   RZ_ERROR_INVALID_ARGUMENT     `comm` is NULL, or an option cannot be
  *   RZ_ERROR_FAILED_PRECONDITION  `failed` has not failed, or has been rebuilt; the others have
  *                                 gone on without this rank; fewer than min_ranks are left
@@ -167,9 +168,9 @@ RZ_API rz_result_t rz_op_create_premul_sum(rz_op_t* op, const void* scalar, rz_d
  * of the call are. `user` is what rz_op_create was given. Returns 0; with anything else it has
  * failed, and the call ends as if by rz_comm_abort, whose cause names rank and value. Called for
  * pieces of a call, of any length, on whichever thread moves operations (the one within a call, or
- * one of the library's while an optimizer overlaps its own), by one at a time. It neither throws
- * nor jumps; functions of ringzero that are not for any thread return RZ_ERROR_WRONG_THREAD in
- * it. */
+ * one of the library's while an optimizer overlaps its own), by one at a time. No timeout
+ * interrupts it. It neither throws nor jumps; functions of ringzero that are not for any thread
+ * return RZ_ERROR_WRONG_THREAD in it. */
 typedef int32_t (*rz_reduce_function_t)(void* result, const void* a, const void* b, size_t count,
                                         rz_dtype_t dtype, void* user);
 

@@ -75,7 +75,7 @@ class UserFunction final : public ReduceFunction {
 // An operation that a communicator has made: a sum of multiples, or a function.
 struct MadeOp {
   bool exists = false;
-  int32_t generation = 0;  // told apart from one that had its place before
+  int32_t generation = 0;  // told apart from others that have or had such a place
   DType dtype = DType::kFloat32;
   PremulFactor factor;
   std::optional<UserFunction> function;

@@ -273,7 +273,9 @@ TEST(FunctionTest, WhatCannotBeIsRefused) {
     OK(rz_comm_split(comm, 0, rank, &other));
     OK(rz_op_create(&op, Xor, nullptr, 0, comm));
     int64_t value = 3;
-    // Of another communicator, and after its end.
+    // Of another communicator, which has as many of its own, and after its end.
+    rz_op_t others = -1;
+    OK(rz_op_create(&others, Xor, nullptr, 0, other));
     EXPECT_EQ(rz_all_reduce(&value, &value, 1, RZ_INT64, op, other, nullptr),
               RZ_ERROR_INVALID_ARGUMENT);
     EXPECT_EQ(rz_op_destroy(op, other), RZ_ERROR_INVALID_ARGUMENT);

@@ -1,5 +1,6 @@
 // Operations that a communicator makes: sums of multiples, and functions of the caller's.
 #include <algorithm>
+#include <atomic>
 #include <cstring>
 #include <string>
 
@@ -11,7 +12,7 @@
 namespace rz::c_api {
 namespace {
 
-constexpr int32_t kMaxGeneration = 0x7fff;
+constexpr uint32_t kMaxGeneration = 0x7fff;
 
 template <typename T>
 T Read(const void* scalar) {
@@ -50,13 +51,19 @@ PremulFactor ReadFactor(const void* scalar, DType dtype) {
   return factor;
 }
 
+// Over all communicators of the process, so that none takes another's operation for its own.
+int32_t NewGeneration() {
+  static std::atomic<uint32_t> last = 0;
+  return static_cast<int32_t>(++last & kMaxGeneration);
+}
+
 // A place for an operation, which FindOp finds by *number.
 absl::StatusOr<MadeOp*> NewOp(CommHandle& comm, rz_op_t* number) {
   for (size_t place = 0; place < kMaxMadeOps; ++place) {
     MadeOp& op = comm.made_ops[place];
     if (op.exists) continue;
     op.exists = true;
-    op.generation = op.generation == kMaxGeneration ? 0 : op.generation + 1;
+    op.generation = NewGeneration();
     op.function.reset();
     *number = op.generation << 16 | kMadeOpBit | static_cast<int32_t>(place);
     return &op;

@@ -71,6 +71,16 @@ assert rz.all_reduce(array.array("d", [5.0]))[0] == 5
 """
 
 
+# So does rank 0, which serves the rendezvous.
+_THE_SERVER_DIES = """
+if rz.rank() == 0: os._exit(3)
+try:
+  while True: rz.barrier()
+except rz.UnavailableError: pass
+rz.rebuild()
+"""
+
+
 def run(begin, end, environments):
     """The exit status and the error output of one process for each environment."""
     ranks = [subprocess.Popen([sys.executable, "-c", _PROGRAM.format(begin=begin, end=end)],
@@ -112,6 +122,11 @@ class ExitTest(unittest.TestCase):
     def test_who_is_left_goes_on(self):
         (code, text), (other_code, _) = run(_PLAIN, _ONE_DIES, two_ranks())
         self.assertEqual((code, other_code, text), (0, 3, ""))
+
+    def test_nobody_goes_on_without_the_rendezvous(self):
+        (code, _), (other_code, text) = run(_PLAIN, _THE_SERVER_DIES, two_ranks())
+        self.assertEqual((code, other_code), (3, 1))
+        self.assertRegex(text, "UnavailableError: .*which rank 0 served, is not reached")
 
     def test_alone(self):
         environment = {**two_ranks()[0], "WORLD_SIZE": "1"}
