@@ -12,6 +12,7 @@
 #include "gtest/gtest.h"
 #include "runtime/base/clock.h"
 #include "runtime/base/status_matchers.h"
+#include "runtime/transport/idle_transport.h"
 
 namespace rz {
 namespace {
@@ -21,7 +22,7 @@ using ::rz::testing::StatusIs;
 using ::testing::HasSubstr;
 
 // Nothing but a descriptor that a test makes readable.
-class EventTransport final : public Transport {
+class EventTransport final : public IdleTransport {
  public:
   explicit EventTransport(bool shows_events = true)
       : fd_(shows_events ? eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK) : -1) {}
@@ -36,24 +37,6 @@ class EventTransport final : public Transport {
     eventfd_t count;
     return eventfd_read(fd_, &count) != 0;
   }
-  std::string LocalAddress() const override { return ""; }
-  absl::Status Connect(Rank, absl::Span<const std::string>, Epoch) override {
-    return absl::OkStatus();
-  }
-  Rank rank() const override { return Rank(0); }
-  int world_size() const override { return 1; }
-  absl::Status PostSend(Rank, Tag, absl::Span<const std::byte>, CompletionSink*,
-                        uint64_t) override {
-    return absl::OkStatus();
-  }
-  absl::Status PostRecv(Rank, Tag, absl::Span<std::byte>, CompletionSink*, uint64_t) override {
-    return absl::OkStatus();
-  }
-  void CancelReceives(CompletionSink*) override {}
-  int Progress() override { return 0; }
-  void WaitForEvent(Deadline) override {}
-  void Wake() override {}
-  void Abort(absl::Status) override {}
   std::string Description() const override { return "events alone"; }
 
  private:

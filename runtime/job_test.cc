@@ -11,6 +11,7 @@
 #include "runtime/base/status_matchers.h"
 #include "runtime/base/sync.h"
 #include "runtime/rendezvous/server.h"
+#include "runtime/transport/idle_transport.h"
 
 namespace rz {
 namespace {
@@ -31,40 +32,25 @@ struct Record {
   absl::Status cause;
 };
 
-class RecordingTransport : public Transport {
+class RecordingTransport final : public IdleTransport {
  public:
   RecordingTransport(Record* record, std::string address)
       : record_(*record), address_(std::move(address)) {}
 
   std::string LocalAddress() const override { return address_; }
-  absl::Status Connect(Rank self, absl::Span<const std::string> addresses, Epoch) override {
-    self_ = self;
+  absl::Status Connect(Rank self, absl::Span<const std::string> addresses, Epoch epoch) override {
     record_.addresses.assign(addresses.begin(), addresses.end());
+    static_cast<void>(IdleTransport::Connect(self, addresses, epoch));
     return record_.connect_result;
   }
-  Rank rank() const override { return self_; }
-  int world_size() const override { return static_cast<int>(record_.addresses.size()); }
-  absl::Status PostSend(Rank, Tag, absl::Span<const std::byte>, CompletionSink*,
-                        uint64_t) override {
-    return absl::FailedPreconditionError("moves nothing");
-  }
-  absl::Status PostRecv(Rank, Tag, absl::Span<std::byte>, CompletionSink*, uint64_t) override {
-    return absl::FailedPreconditionError("moves nothing");
-  }
-  void CancelReceives(CompletionSink*) override {}
-  int Progress() override { return 0; }
-  void WaitForEvent(Deadline) override {}
-  void Wake() override {}
   void Abort(absl::Status cause) override {
     record_.cause = std::move(cause);
     record_.aborted.Notify();
   }
-  std::string Description() const override { return "recording"; }
 
  private:
   Record& record_;
   const std::string address_;
-  Rank self_;
 };
 
 using JobOr = absl::StatusOr<std::unique_ptr<Job>>;

@@ -9,7 +9,7 @@
 #include "gmock/gmock.h"
 #include "runtime/base/status_matchers.h"
 #include "runtime/rendezvous/server.h"
-#include "runtime/transport/transport.h"
+#include "runtime/transport/idle_transport.h"
 
 namespace rz::c_api {
 namespace {
@@ -19,38 +19,17 @@ using Code = absl::StatusCode;
 
 constexpr absl::Duration kGenerous = absl::Minutes(30);
 
-// Moves nothing, and is connected as `connects` says.
-class IdleTransport : public Transport {
+// Is connected as `connects` says.
+class LateTransport final : public IdleTransport {
  public:
-  explicit IdleTransport(absl::Status connects) : connects_(std::move(connects)) {}
+  explicit LateTransport(absl::Status connects) : connects_(std::move(connects)) {}
 
-  std::string LocalAddress() const override { return "idle"; }
-  absl::Status Connect(Rank self, absl::Span<const std::string> addresses, Epoch) override {
-    if (!connects_.ok()) return connects_;
-    self_ = self;
-    world_size_ = static_cast<int>(addresses.size());
-    return absl::OkStatus();
+  absl::Status Connect(Rank self, absl::Span<const std::string> addresses, Epoch epoch) override {
+    return connects_.ok() ? IdleTransport::Connect(self, addresses, epoch) : connects_;
   }
-  Rank rank() const override { return self_; }
-  int world_size() const override { return world_size_; }
-  absl::Status PostSend(Rank, Tag, absl::Span<const std::byte>, CompletionSink*,
-                        uint64_t) override {
-    return absl::FailedPreconditionError("moves nothing");
-  }
-  absl::Status PostRecv(Rank, Tag, absl::Span<std::byte>, CompletionSink*, uint64_t) override {
-    return absl::FailedPreconditionError("moves nothing");
-  }
-  void CancelReceives(CompletionSink*) override {}
-  int Progress() override { return 0; }
-  void WaitForEvent(Deadline) override {}
-  void Wake() override {}
-  void Abort(absl::Status) override {}
-  std::string Description() const override { return "idle"; }
 
  private:
   const absl::Status connects_;
-  Rank self_;
-  int world_size_ = 0;
 };
 
 using SessionOr = absl::StatusOr<std::shared_ptr<JobSession>>;
@@ -66,14 +45,14 @@ class TestRank {
     environment.rank = Rank(rank);
     JobOptions options;
     options.verdict_wait = absl::Milliseconds(20);  // nobody else knows the cause
-    auto job = Job::Join(environment, std::make_unique<IdleTransport>(absl::OkStatus()), options);
+    auto job = Job::Join(environment, std::make_unique<IdleTransport>(), options);
     EXPECT_OK(job.status());
     if (!job.ok()) return;
     size_t made = 0;
     session_ = std::make_shared<JobSession>(
         *std::move(job), false,
         [later = std::move(later), made]() mutable -> absl::StatusOr<std::unique_ptr<Transport>> {
-          return std::make_unique<IdleTransport>(made < later.size() ? later[made++]
+          return std::make_unique<LateTransport>(made < later.size() ? later[made++]
                                                                      : absl::OkStatus());
         });
     handle_ = std::make_unique<JobHandle>(session_);
