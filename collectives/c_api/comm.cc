@@ -113,6 +113,7 @@ absl::Status Rebuild(rz_comm_t* failed, const rz_rebuild_options_t* options, rz_
   static_cast<void>(use->session->FirstCause(failure));
   RZ_ASSIGN_OR_RETURN(const std::shared_ptr<JobSession> session,
                       use->session->Rebuild(std::max(read.min_ranks, 1), wait));
+  RZ_ASSIGN_OR_RETURN(const auto use_of_rebuilt, session->Enter());
   RZ_ASSIGN_OR_RETURN(*comm, MakeOfAllRanks(session, use->settings));
   return absl::OkStatus();
 }

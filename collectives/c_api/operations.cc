@@ -74,7 +74,6 @@ absl::StatusOr<MadeOp*> NewOp(CommHandle& comm, rz_op_t* number) {
 
 // Nothing that is under way, or kept by an open group, may call the function.
 absl::Status CheckUnused(CommHandle& comm, const ReduceFunction* function) {
-  if (!comm.communicator->status().ok()) return absl::OkStatus();
   const auto& kept = comm.group.calls;
   if (std::any_of(kept.begin(), kept.end(),
                   [&](const Call& call) { return call.options.function == function; })) {
