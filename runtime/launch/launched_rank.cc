@@ -6,6 +6,7 @@
 #include "absl/strings/escaping.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "runtime/base/fnv_hash.h"
 #include "runtime/base/status_macros.h"
 #include "runtime/launch/slurm_nodes.h"
 #include "runtime/rendezvous/limits.h"
@@ -122,12 +123,6 @@ absl::StatusOr<LaunchedRank> ReadMpi(const GetVariable& get, const Names& names)
   return found;
 }
 
-uint64_t Mixed(const std::string& text) {
-  uint64_t hash = 14695981039346656037U;  // FNV-1a
-  for (const char c : text) hash = (hash ^ static_cast<unsigned char>(c)) * 1099511628211U;
-  return hash;
-}
-
 absl::StatusOr<Meeting> MeetOverNodes(const GetVariable& get, const std::string& step) {
   const std::optional<std::string> nodes = VariableText(get, "SLURM_STEP_NODELIST");
   if (!nodes.has_value()) {
@@ -138,7 +133,7 @@ absl::StatusOr<Meeting> MeetOverNodes(const GetVariable& get, const std::string&
     return absl::InvalidArgumentError(
         absl::StrCat("environment: SLURM_STEP_NODELIST: ", first.status().message()));
   }
-  const uint64_t port = kFirstPort + Mixed(step) % kPorts;
+  const uint64_t port = kFirstPort + FnvHash(step) % kPorts;
   if (!IsSet(get, "RZ_TOKEN_FILE")) {
     return NeedsRendezvous(absl::StrCat(
         "the step is on several nodes (", Shown(get, "SLURM_STEP_NODELIST"),
