@@ -136,8 +136,10 @@ void RemoveEndedSockets(const std::string& address, const SocketSurroundings& su
   const std::filesystem::path mine(address.substr(std::strlen(kScheme)));
   const std::string pid_namespace = PidNamespace(surroundings.processes);
   std::error_code error;
-  for (const auto& entry : std::filesystem::directory_iterator(mine.parent_path(), error)) {
-    const std::vector<std::string> parts = absl::StrSplit(entry.path().filename().string(), '.');
+  // Others may remove them at the same time, which is no error of this rank's.
+  for (std::filesystem::directory_iterator entry(mine.parent_path(), error), end;
+       !error && entry != end; entry.increment(error)) {
+    const std::vector<std::string> parts = absl::StrSplit(entry->path().filename().string(), '.');
     pid_t id = 0;
     uint64_t start = 0;
     if (parts.size() != 4 || parts[0] != pid_namespace || !absl::SimpleAtoi(parts[1], &id) ||
@@ -147,7 +149,8 @@ void RemoveEndedSockets(const std::string& address, const SocketSurroundings& su
     const std::optional<Process> launcher = FindProcess(surroundings.processes, id);
     const bool hidden = !launcher.has_value() && start == 0;  // it could not be seen before either
     if (hidden || (launcher.has_value() && launcher->start == start)) continue;
-    std::filesystem::remove(entry.path(), error);
+    std::error_code gone;
+    std::filesystem::remove(entry->path(), gone);
   }
 }
 

@@ -48,10 +48,11 @@ OpenFile FindOpenFile(const void* address) {
   const std::optional<uint64_t> inode = MappedInode(address);
   if (!inode.has_value()) return {};
   std::error_code error;
-  for (const auto& entry : std::filesystem::directory_iterator("/proc/self/fd", error)) {
+  for (std::filesystem::directory_iterator entry("/proc/self/fd", error), end;
+       !error && entry != end; entry.increment(error)) {
     struct stat info;
     int descriptor = -1;
-    if (!absl::SimpleAtoi(entry.path().filename().string(), &descriptor)) continue;
+    if (!absl::SimpleAtoi(entry->path().filename().string(), &descriptor)) continue;
     if (fstat(descriptor, &info) != 0 || !S_ISREG(info.st_mode) || info.st_ino != *inode) continue;
     return {getpid(), descriptor, info.st_dev, info.st_ino};
   }
@@ -67,8 +68,8 @@ absl::StatusOr<absl::Span<std::byte>> MapOpenFile(const OpenFile& file, size_t b
   const auto is_it = [&] {
     return S_ISREG(info.st_mode) && info.st_dev == file.device && info.st_ino == file.inode;
   };
-  const int descriptor = is_it() ? open(path.c_str(), O_RDWR | O_CLOEXEC | O_NONBLOCK) : -1;
   if (!is_it()) return Gone(absl::StrCat(path, " is another file"));
+  const int descriptor = open(path.c_str(), O_RDWR | O_CLOEXEC | O_NONBLOCK);
   if (descriptor < 0) return Gone(absl::StrCat(path, ": ", std::strerror(errno)));
   const absl::Cleanup close_it = [descriptor] { close(descriptor); };
   if (fstat(descriptor, &info) != 0 || !is_it()) return Gone(absl::StrCat(path, " has changed"));
