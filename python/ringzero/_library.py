@@ -98,7 +98,6 @@ REDUCE_FUNCTION = ctypes.CFUNCTYPE(c_int32, c_void_p, c_void_p, c_void_p, c_size
 raised: List[BaseException] = []
 
 
-
 def _int32(value: Any) -> int:
     number = operator.index(value)
     if not -2**31 <= number < 2**31:
@@ -267,7 +266,7 @@ def check(result: int) -> None:
     if result == 0:
         return
     error = errors.of_status(result, library().rz_last_error().decode("utf-8", "replace"))
-    if result != errors.AbortedError.status or not raised:
+    if not raised or result not in (errors.AbortedError.status, errors.UnavailableError.status):
         raise error
     cause = raised[0]
     raised.clear()

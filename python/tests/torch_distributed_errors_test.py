@@ -6,6 +6,7 @@ import os
 import signal
 import sys
 import threading
+import time
 import types
 import unittest
 
@@ -137,7 +138,14 @@ class FailuresTest(unittest.TestCase):
     def test_an_interrupt_ends_a_wait(self):
         if SIZE > 1 and RANK == 0:
             work = dist.irecv(torch.ones(1), 1, group=self.group)
-            threading.Timer(0.1, os.kill, (os.getpid(), signal.SIGINT)).start()
+
+            def interrupt():
+                while not self.group._progress._waiting:
+                    time.sleep(0.001)
+                time.sleep(0.01)  # from the count to the wait
+                os.kill(os.getpid(), signal.SIGINT)
+
+            threading.Thread(target=interrupt).start()
             with self.assertRaises(KeyboardInterrupt):
                 work.wait()
             self.fails("interrupted by Ctrl-C", lambda: dist.barrier(group=self.group))
@@ -148,6 +156,7 @@ class FailuresTest(unittest.TestCase):
         model = torch.nn.Linear(3, 2)
         parallel = torch.nn.parallel.DistributedDataParallel(model, process_group=self.group)
         loss = parallel(torch.ones(1, 3)).sum()
+        dist.barrier()  # all have made theirs
         if RANK == 0:
             self.group.abort()
         else:

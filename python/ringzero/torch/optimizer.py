@@ -25,9 +25,10 @@ class ZeroOptimizer(torch.optim.Optimizer):
 
     Stage 1 shards the optimizer's states. The parameters become views of ringzero's memory, and so
     do their gradients (with `overlap`, or a `communication_data_type`, they are taken as backward
-    has them instead): nothing is copied. Stage 2 shards gradients too: each is taken out of `parameter.grad`, which becomes None,
-    when backward has it, and reduced with its bucket while backward goes on. Stage 3 shards
-    parameters too: those of a module are there during its forward and backward alone.
+    has them instead): nothing is copied. Stage 2 shards gradients too: each is taken out of
+    `parameter.grad`, which becomes None, when backward has it, and reduced with its bucket while
+    backward goes on. Stage 3 shards parameters too: those of a module are there during its forward
+    and backward alone.
 
     Learning rates are read from param_groups at each step, so schedulers of PyTorch work; other
     settings are fixed. All ranks make the same calls. Used by one thread.
