@@ -14,6 +14,12 @@
 #include "runtime/base/status_macros.h"
 
 namespace rz {
+namespace {
+
+// Of one round; schedules in which ranks send to all others at once have more.
+constexpr size_t kUsualTransfers = 8;
+
+}  // namespace
 
 Executor::Executor(Transport* transport, Group group, uint32_t communicator_id, int lanes_in_flight)
     : transport_(transport),
@@ -26,16 +32,23 @@ Executor::Executor(Transport* transport, Group group, uint32_t communicator_id, 
   order_.reserve(slots_.size());
   free_operations_.reserve(slots_.size());
   awaiting_.reserve(slots_.size() * ControlChannel::kMaxNeighbours);
+  // How many are under way at once is a matter of timing: what they need is there before.
+  for (LaneSlot& slot : slots_) {
+    free_operations_.push_back(MakeOperation());
+    slot.transfers.reserve(kUsualTransfers);
+  }
+}
+
+int Executor::MakeOperation() {
+  operations_.emplace_back();
+  // The first v variant in a place that was used before allocates nothing.
+  operations_.back().offsets.reserve(static_cast<size_t>(group_.size()) + 1);
+  operations_.back().output_offsets.reserve(static_cast<size_t>(group_.size()) + 1);
+  return static_cast<int>(operations_.size()) - 1;
 }
 
 int Executor::NewOperation() {
-  if (free_operations_.empty()) {
-    operations_.emplace_back();
-    // The first v variant in a place that was used before allocates nothing.
-    operations_.back().offsets.reserve(static_cast<size_t>(group_.size()) + 1);
-    operations_.back().output_offsets.reserve(static_cast<size_t>(group_.size()) + 1);
-    return static_cast<int>(operations_.size()) - 1;
-  }
+  if (free_operations_.empty()) return MakeOperation();
   const int index = free_operations_.back();
   free_operations_.pop_back();
   return index;

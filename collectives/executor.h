@@ -159,6 +159,7 @@ class Executor final : public CompletionSink {
     Buffer scratch;
   };
 
+  int MakeOperation();
   int NewOperation();
   const RunningOperation* Find(int64_t number) const;
   void AdmitLanes();
