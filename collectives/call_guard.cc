@@ -83,8 +83,10 @@ absl::Status CallGuard::Judge(const absl::Status& trouble) {
   }
   if (channel_ == nullptr) return trouble_;
   if (has_verdict && channel_->verdict_is_out()) return verdict();
-  if (!decision_deadline_.has_value()) {
-    decision_deadline_ = Deadline::After(*options_.clock, kVerdictWait);
+  if (!decision_deadline_.has_value() || (has_verdict && !tells_verdict_)) {
+    tells_verdict_ = has_verdict;
+    decision_deadline_ =
+        Deadline::After(*options_.clock, has_verdict ? kVerdictTellingLimit : kVerdictWait);
   }
   return decision_deadline_->HasPassed(*options_.clock) ? pending_failure() : absl::OkStatus();
 }

@@ -122,6 +122,7 @@ class CallGuard {
   uint64_t history_ = 0;
   absl::Status trouble_;
   std::optional<Deadline> decision_deadline_;
+  bool tells_verdict_ = false;  // and the deadline is for that
 };
 
 }  // namespace rz

@@ -297,7 +297,7 @@ void ControlChannel::SendVerdict(const Verdict& verdict) {
   const auto* const bytes = reinterpret_cast<const std::byte*>(&outgoing_verdict_);
   for (int r = 0; r < group_.size(); ++r) {
     if (Rank(r) == group_.rank()) continue;
-    const absl::Status status = transport_->PostSend(
+    const absl::Status status = transport_->PostSyncSend(
         group_.ToTransport(Rank(r)), verdict_tag_, absl::MakeConstSpan(bytes, sizeof(Verdict)),
         this, MakeToken(kVerdictSend, static_cast<uint64_t>(r), 0));
     if (!status.ok()) continue;

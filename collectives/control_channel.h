@@ -83,7 +83,7 @@ class ControlChannel final : public CompletionSink {
 
   // OK, or FailedPrecondition: the verdict, the same text on all ranks that got it.
   const absl::Status& verdict() const { return verdict_; }
-  // The verdict has left for everybody who can be told.
+  // The verdict has come to everybody who can be told.
   bool verdict_is_out() const { return verdict_sends_ == 0; }
 
   // OK, or why a neighbour's descriptor of a call before the last one will never come.

@@ -46,8 +46,11 @@ inline constexpr size_t kMaxPayloadWithCall = 4032;
 inline constexpr size_t kInitialCallWindow = 8;
 
 // An error of a transfer is mostly the echo of something else: how long the verdict that explains
-// it is waited for, and how long a verdict is given to leave for the other ranks.
+// it is waited for.
 inline constexpr absl::Duration kVerdictWait = absl::Seconds(1);
+
+// How long a verdict is given to come to the other ranks: milliseconds where they move.
+inline constexpr absl::Duration kVerdictTellingLimit = absl::Seconds(4);
 
 // Polls in vain before the flight record is told where the oldest operation waits.
 inline constexpr int kPollsBeforePosition = 16;

@@ -113,6 +113,14 @@ class Transport {
   virtual absl::Status PostRecv(Rank peer, Tag tag, absl::Span<std::byte> buffer,
                                 CompletionSink* sink, uint64_t token) = 0;
 
+  // A synchronous send: PostSend, for a message that an Abort of this rank must not take back on
+  // its way. Completes with OK once the message has met its receive. Where a message cannot be lost
+  // once it was sent, that may be earlier.
+  virtual absl::Status PostSyncSend(Rank peer, Tag tag, absl::Span<const std::byte> data,
+                                    CompletionSink* sink, uint64_t token) {
+    return PostSend(peer, tag, data, sink, token);
+  }
+
   // Takes back the receives posted with `sink` that no message has met: each completes with
   // Cancelled. Those that a message has met complete as ever.
   virtual void CancelReceives(CompletionSink* sink) = 0;

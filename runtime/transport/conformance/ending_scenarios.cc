@@ -84,6 +84,23 @@ Script AbortInMidTransfer(const Context& c) {
   return script.WaitAll();
 }
 
+// Rank 0 aborts while the others are away with its last words in their sockets, and what they do
+// first when they are back is to send.
+Script SyncSendsOutliveAnAbort(const Context& c) {
+  Script script;
+  MeetEverybody(script, c);
+  if (c.rank == 0) {
+    for (int peer = 1; peer < c.world; ++peer) script.SyncSend(peer, 1, 8, Pattern(0, peer));
+    script.WaitAll();
+    for (int peer = 1; peer < c.world; ++peer) script.Receive(peer, 3, 8, 3).Ends({kAborted});
+    return script.Abort(kCause).WaitAll();
+  }
+  script.Receive(0, 1, 8, Pattern(0, c.rank));
+  script.Rest(absl::Milliseconds(100));
+  script.Send(0, 2, kMiB, 2).Ends({LostRank(0)});
+  return script.WaitAll();
+}
+
 Script FirstCauseWins(const Context& c) {
   Script script;
   LeaveInFlight(script, c.rank, {kAborted});
@@ -181,6 +198,7 @@ std::vector<Scenario> EndingScenarios() {
       {"AbortFromThread", {1, 2, 3}, kRealTime, abort(true)},
       {"EverybodyAborts", {2, 3, 5}, 0, EverybodyAborts, /*random=*/true},
       {"AbortInMidTransfer", {2, 3}, kReportsPeerAbort, AbortInMidTransfer, /*random=*/true},
+      {"SyncSendsOutliveAnAbort", {2, 3}, kReportsPeerAbort | kRealTime, SyncSendsOutliveAnAbort},
       {"FirstCauseWins", {1, 2}, 0, FirstCauseWins},
       {"BadArguments", {1, 2}, 0, BadArguments},
       {"WakeWakes", {1, 2}, kRealTime, WakeWakes},

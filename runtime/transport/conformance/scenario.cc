@@ -56,6 +56,12 @@ Script& Script::Send(int peer, Tag tag, size_t size, uint64_t pattern) {
   return *this;
 }
 
+Script& Script::SyncSend(int peer, Tag tag, size_t size, uint64_t pattern) {
+  Send(peer, tag, size, pattern);
+  actions_.back().kind = Action::Kind::kSyncSend;
+  return *this;
+}
+
 Script& Script::Receive(int peer, Tag tag, size_t size, uint64_t pattern) {
   Send(peer, tag, size, pattern);
   actions_.back().kind = Action::Kind::kReceive;
@@ -87,6 +93,11 @@ Script& Script::WaitReceives() {
 
 Script& Script::Poll(int count) {
   Add(Action::Kind::kPoll).count = count;
+  return *this;
+}
+
+Script& Script::Rest(absl::Duration duration) {
+  Add(Action::Kind::kRest).duration = duration;
   return *this;
 }
 

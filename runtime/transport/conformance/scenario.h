@@ -37,12 +37,14 @@ struct Outcome {
 struct Action {
   enum class Kind : uint8_t {
     kSend,               // posts; a refusal counts as the completion
+    kSyncSend,           // likewise
     kReceive,            // posts; a refusal counts as the completion
     kRefusedSend,        // posts and must be refused
     kRefusedReceive,     // posts and must be refused
     kWaitAll,            // until everything posted has completed
     kWaitReceives,       // until all receives have completed
     kPoll,               // calls Progress `count` times
+    kRest,               // calls nothing for `duration`
     kAbort,              // with AbortedError(text)
     kAbortFromThread,    // the same from another thread
     kWaitUntilWoken,     // WaitForEvent without end, until another thread has called Wake
@@ -67,12 +69,14 @@ struct Action {
 class Script {
  public:
   Script& Send(int peer, Tag tag, size_t size, uint64_t pattern);
+  Script& SyncSend(int peer, Tag tag, size_t size, uint64_t pattern);
   Script& Receive(int peer, Tag tag, size_t size, uint64_t pattern);
   Script& RefusedSend(int peer, Tag tag, Outcome outcome);
   Script& RefusedReceive(int peer, Tag tag, Outcome outcome);
   Script& WaitAll();
   Script& WaitReceives();
   Script& Poll(int count);
+  Script& Rest(absl::Duration duration);
   Script& Abort(std::string text);
   Script& AbortFromThread(std::string text);
   Script& WaitUntilWoken();

@@ -23,6 +23,8 @@ const char* NameOf(Action::Kind kind) {
   switch (kind) {
     case Action::Kind::kSend:
       return "send";
+    case Action::Kind::kSyncSend:
+      return "synchronous send";
     case Action::Kind::kReceive:
       return "receive";
     case Action::Kind::kRefusedSend:
@@ -35,6 +37,8 @@ const char* NameOf(Action::Kind kind) {
       return "wait for receives";
     case Action::Kind::kPoll:
       return "poll";
+    case Action::Kind::kRest:
+      return "rest";
     case Action::Kind::kAbort:
       return "abort";
     case Action::Kind::kAbortFromThread:
@@ -81,6 +85,7 @@ bool ScriptRunner::Poll() {
 bool ScriptRunner::Step(const Action& action) {
   switch (action.kind) {
     case Action::Kind::kSend:
+    case Action::Kind::kSyncSend:
     case Action::Kind::kReceive:
       Post(action, /*must_be_refused=*/false);
       return true;
@@ -95,6 +100,9 @@ bool ScriptRunner::Step(const Action& action) {
     case Action::Kind::kPoll:
       if (polls_left_ < 0) polls_left_ = action.count;
       return polls_left_-- == 0;
+    case Action::Kind::kRest:
+      absl::SleepFor(action.duration);
+      return true;
     case Action::Kind::kAbort:
       transport_->Abort(absl::AbortedError(action.text));
       return true;
@@ -145,8 +153,10 @@ void ScriptRunner::Post(const Action& action, bool must_be_refused) {
                                   absl::MakeSpan(posted.payload, action.size), this, token);
   } else {
     FillPattern(action.pattern, posted.payload, action.size);
-    status = transport_->PostSend(action.peer, action.tag,
-                                  absl::MakeConstSpan(posted.payload, action.size), this, token);
+    const absl::Span<const std::byte> data = absl::MakeConstSpan(posted.payload, action.size);
+    status = action.kind == Action::Kind::kSyncSend
+                 ? transport_->PostSyncSend(action.peer, action.tag, data, this, token)
+                 : transport_->PostSend(action.peer, action.tag, data, this, token);
   }
   if (status.ok() && !must_be_refused) return;
   if (status.ok()) Fail(action, "was accepted");

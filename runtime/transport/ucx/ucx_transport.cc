@@ -152,6 +152,18 @@ UcxOperation* UcxTransport::NewOperation(UcxOperation::Kind kind, Rank peer, Tag
 
 absl::Status UcxTransport::PostSend(Rank peer, Tag tag, absl::Span<const std::byte> data,
                                     CompletionSink* sink, uint64_t token) {
+  const auto send = data.size() < kAcknowledged ? ucp_tag_send_nbx : ucp_tag_send_sync_nbx;
+  return Send(send, peer, tag, data, sink, token);
+}
+
+absl::Status UcxTransport::PostSyncSend(Rank peer, Tag tag, absl::Span<const std::byte> data,
+                                        CompletionSink* sink, uint64_t token) {
+  return Send(ucp_tag_send_sync_nbx, peer, tag, data, sink, token);
+}
+
+absl::Status UcxTransport::Send(decltype(&ucp_tag_send_nbx) send, Rank peer, Tag tag,
+                                absl::Span<const std::byte> data, CompletionSink* sink,
+                                uint64_t token) {
   RZ_RETURN_IF_ERROR(CheckPost(peer, tag));
   Peer& to = peers_[peer.value()];
   if (to.gone()) [[unlikely]]
@@ -170,7 +182,6 @@ absl::Status UcxTransport::PostSend(Rank peer, Tag tag, absl::Span<const std::by
   param.user_data = operation;
   param.memory_type = UCS_MEMORY_TYPE_HOST;
   to.under_way.PushBack(operation);
-  const auto send = data.size() < kAcknowledged ? ucp_tag_send_nbx : ucp_tag_send_sync_nbx;
   Started(operation,
           send(to.endpoint, data.data(), data.size(), MakeUcxTag(epoch_, self_, tag), &param));
   return absl::OkStatus();

@@ -36,6 +36,8 @@ class UcxTransport final : public Transport {
   int world_size() const override { return world_size_; }
   absl::Status PostSend(Rank peer, Tag tag, absl::Span<const std::byte> data, CompletionSink* sink,
                         uint64_t token) override;
+  absl::Status PostSyncSend(Rank peer, Tag tag, absl::Span<const std::byte> data,
+                            CompletionSink* sink, uint64_t token) override;
   absl::Status PostRecv(Rank peer, Tag tag, absl::Span<std::byte> buffer, CompletionSink* sink,
                         uint64_t token) override;
   void CancelReceives(CompletionSink* sink) override;
@@ -63,6 +65,9 @@ class UcxTransport final : public Transport {
 
   absl::Status ConnectTo(Peer& peer, const std::string& address);
   absl::Status CheckPost(Rank peer, Tag tag) const;
+  // `send` is ucp_tag_send_nbx or ucp_tag_send_sync_nbx.
+  absl::Status Send(decltype(&ucp_tag_send_nbx) send, Rank peer, Tag tag,
+                    absl::Span<const std::byte> data, CompletionSink* sink, uint64_t token);
   UcxOperation* NewOperation(UcxOperation::Kind kind, Rank peer, Tag tag, CompletionSink* sink,
                              uint64_t token);
   bool HasArrived(const Peer& peer, Tag tag) const;
