@@ -59,7 +59,7 @@ struct SimOptions {
 
   // With nothing under way, this much time passes once before that is a deadlock: ranks may wait a
   // moment for something that does not come before they go on.
-  absl::Duration last_resort = absl::Seconds(2);
+  absl::Duration last_resort = absl::Seconds(5);
 
   // The host of each rank: ranks of one host share memory. Empty: all are on one.
   std::vector<int> hosts = {};
