@@ -45,14 +45,13 @@ inline constexpr size_t kMostBytesToFetch = size_t{4} << 20;
 inline constexpr int64_t kMostStepsAhead = 1;
 
 // A rank that waits polls so often before the clock is looked at, then spins, then gives its core
-// away, then sleeps. Where ranks outnumber cores, whoever is waited for needs the core.
+// away, then sleeps. Where ranks outnumber cores, whoever is waited for needs the core; where ranks
+// of other hosts are waited for, it takes longer than is worth spinning.
 inline constexpr int kBriefPolls = 64;
 inline constexpr int kBriefPollsWhereCoresAreFew = 2;
 inline constexpr int kSpins = 2000;
 inline constexpr int kSpinsWhereCoresAreFew = 1;
 inline constexpr int kYields = 200;
-// Where it may be a rank of another host that is waited for, the spins; then it sleeps.
-inline constexpr int kSpinsOnSeveralHosts = 20;
 
 // A sleeper looks up this often: a doorbell may be lost with a peer.
 inline constexpr absl::Duration kLongestSleep = absl::Milliseconds(100);

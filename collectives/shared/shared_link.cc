@@ -65,13 +65,12 @@ absl::Status SharedLink::trouble() const {
 
 void SharedLink::Wait(Deadline deadline, bool patient) {
   ++waits_;
-  const int spins = patient ? kSpinsOnSeveralHosts : spins_;
-  const int yields = patient ? 0 : kYields;
+  const int spins = patient ? std::min(spins_, kSpinsWhereCoresAreFew) : spins_;
   if (waits_ <= spins) {
     PauseCore();
     return;
   }
-  if (waits_ <= spins + yields) {
+  if (waits_ <= spins + kYields) {
     sched_yield();
     return;
   }

@@ -45,8 +45,8 @@ class SharedLink {
   absl::Status trouble() const;
 
   // Waits until Poll may have something to do, or `deadline` has passed: spins briefly, then gives
-  // the core away, then sleeps. Called again and again while Poll moves nothing. `patient`: soon
-  // sleeps, since what is awaited may have to come over a network.
+  // the core away, then sleeps. Called again and again while Poll moves nothing. `patient`: does
+  // not spin for long, since what is awaited may have to come over a network.
   void Wait(Deadline deadline, bool patient = false);
 
   // Polls of a call before its caller looks at the clock and waits.

@@ -66,9 +66,11 @@ struct Ranks {
   }
 
   // Waits of rank 0, with nothing to come, until it sleeps.
-  int WaitsBeforeSleep() {
+  int WaitsBeforeSleep(bool patient = false) {
     int waits = 0;
-    for (; transports[0]->waited == 0; ++waits) links[0]->Wait(Deadline::InfiniteFuture());
+    for (; transports[0]->waited == 0; ++waits) {
+      links[0]->Wait(Deadline::InfiniteFuture(), patient);
+    }
     return waits - 1;
   }
 
@@ -102,6 +104,12 @@ TEST(SharedLinkTest, WaitsBrieflyWhereRanksOfTheHostOutnumberCores) {
   Ranks ranks(static_cast<int>(std::thread::hardware_concurrency()) + 1);
   EXPECT_EQ(ranks.WaitsBeforeSleep(), kSpinsWhereCoresAreFew + kYields);
   EXPECT_EQ(ranks.links[0]->brief_polls(), kBriefPollsWhereCoresAreFew);
+}
+
+// A sleeper is woken by a message, which costs more than all the yields.
+TEST(SharedLinkTest, GivesTheCoreAwayBeforeItSleepsWhereOtherHostsAreWaitedFor) {
+  Ranks ranks(/*ranks_of_host=*/1);
+  EXPECT_EQ(ranks.WaitsBeforeSleep(/*patient=*/true), kSpinsWhereCoresAreFew + kYields);
 }
 
 }  // namespace
