@@ -30,14 +30,34 @@ printf '#!/bin/sh\nexit 1\n' > "$TEST_TMPDIR/bin/dpkg-query"
 chmod +x "$TEST_TMPDIR/bin/dpkg-query"
 cp /bin/true "$TEST_TMPDIR/rz_true"
 if said=$(PATH=$TEST_TMPDIR/bin:$PATH "$make_packages" "$stage" 1.0.0 "$TEST_TMPDIR/x.tar.gz" \
-  "$TEST_TMPDIR/x.deb" "$TEST_TMPDIR/rz_true" 2>&1) || ! grep -q 'no package.*libc' <<< "$said"; then
-  echo "expected: no package has libc: $said"
+  "$TEST_TMPDIR/x.deb" "$TEST_TMPDIR/rz_true" 2>&1) || ! grep -q 'no dependency information found for .*libc' <<< "$said"; then
+  echo "expected: no dependency information found for libc: $said"
   exit 1
 fi
 
-dpkg-deb --field "$deb" Depends | grep -q 'libc6.*libgrpc++.*libprotobuf.*libucx0.*zlib1g'
+# Each library is asked for from the version on that has what is used of it.
+depends=$(dpkg-deb --field "$deb" Depends)
+for library in libc6 'libgrpc++[0-9.]*' 'libisal[0-9]*' 'libprotobuf[0-9]*' 'libucx[0-9]*' zlib1g; do
+  grep -qE "(^|, )${library//+/\\+}(t64)? \(>= [0-9]" <<< "$depends" || { echo "no version of $library: $depends"; exit 1; }
+done
 root=$TEST_TMPDIR/root
-dpkg-deb --extract "$deb" "$root"
+dpkg-deb --raw-extract "$deb" "$root"
+
+# What Debian's policy asks of every package, and debsums and dpkg-shlibdeps of this one.
+documents=$root/usr/share/doc/ringzero
+grep -qx 'License: Apache-2.0' "$documents/copyright"
+gunzip -c "$documents/changelog.gz" > "$TEST_TMPDIR/changelog"
+version=$(dpkg-deb --field "$deb" Version)
+parsed=$(dpkg-parsechangelog -l "$TEST_TMPDIR/changelog" --show-field Version 2>&1)
+[ "$parsed" = "$version" ] || { echo "changelog.gz: expected version $version, found '$parsed'"; exit 1; }
+(cd "$root" && md5sum --quiet --check DEBIAN/md5sums)
+[ "$(wc -l < "$root/DEBIAN/md5sums")" = "$(find "$root/usr" -type f | wc -l)" ]
+soname=$(readelf -d "$root/usr/lib/$triplet/libringzero.so" | sed -n 's/.*SONAME.*\[\(.*\)\]/\1/p')
+[ "$(cat "$root/DEBIAN/shlibs")" = "libringzero ${soname#*.so.} ringzero (>= $version)" ]
+for binary in "$root"/usr/bin/rz_* "$root/usr/lib/$triplet"/{,ringzero/}*.so; do
+  if readelf -SW "$binary" | grep -F .symtab; then echo "$binary is not stripped"; exit 1; fi
+done
+[ -z "$(find "$root" ! -newermt 1985-01-01)" ] || { echo "files are older than an archive may have them"; exit 1; }
 
 # Every program has a manual page with all that it says of itself, packed as Debian asks for: at the best level, without
 # a name and a time; and man has nothing to say against it.
