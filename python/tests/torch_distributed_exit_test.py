@@ -30,6 +30,17 @@ dist.all_reduce(values)
 assert values[0] == 4, values
 dist.destroy_process_group()
 """
+_AGAIN_IN_ONE_STORE = """
+dist.destroy_process_group()
+rank = int(os.environ["RANK"])
+store = dist.TCPStore("127.0.0.1", int(os.environ["MASTER_PORT"]) + 1, 2, rank == 0)
+for turn in range(3):
+    again = dist.PrefixStore(str(turn), store)
+    dist.init_process_group("ringzero", store=again, rank=rank, world_size=2)
+    dist.all_reduce(values)
+    dist.destroy_process_group()
+assert values[0] == 16, values
+"""
 _SENDS_AND_GOES = """
 if dist.get_rank() == 0: dist.isend(values, 1)
 else: dist.recv(values, 0)
@@ -58,7 +69,7 @@ class ExitTest(unittest.TestCase):
     """Two processes, in turn."""
 
     def test_quiet_ends(self):
-        for end in ("", _AGAIN, _SENDS_AND_GOES):
+        for end in ("", _AGAIN, _AGAIN_IN_ONE_STORE, _SENDS_AND_GOES):
             for code, text in run(end):
                 self.assertEqual((code, text), (0, ""), end)
 
