@@ -200,11 +200,12 @@ void FlagSet::Enum(std::string name, std::string* value, std::vector<std::string
        .type = std::move(type),
        .default_text = *value,
        .read = [value, choices = std::move(choices)](const std::string& text) {
-         if (std::find(choices.begin(), choices.end(), text) == choices.end()) {
-           return absl::InvalidArgumentError(absl::StrCat("one of ", absl::StrJoin(choices, ", ")));
+         for (const std::string& choice : choices) {
+           if (!absl::EqualsIgnoreCase(choice, text)) continue;
+           *value = choice;
+           return absl::OkStatus();
          }
-         *value = text;
-         return absl::OkStatus();
+         return absl::InvalidArgumentError(absl::StrCat("one of ", absl::StrJoin(choices, ", ")));
        }});
 }
 

@@ -65,7 +65,7 @@ class FlagSet {
   // "1.5s", "300ms", "5m"; a bare number is seconds.
   void Duration(std::string name, absl::Duration* value, DurationRange range, std::string help,
                 Aliases aliases = {});
-  // One of `choices`, spelled as there.
+  // One of `choices`, in any case; the value is spelled as there.
   void Enum(std::string name, std::string* value, std::vector<std::string> choices,
             std::string help, Aliases aliases = {});
 

@@ -113,6 +113,11 @@ TEST_F(FlagSetTest, MalformedValuesSayWhatIsExpected) {
   EXPECT_EQ(ranks_, 1);
 }
 
+TEST_F(FlagSetTest, ChoicesAreKnownInAnyCaseAndSpelledAsDeclared) {
+  EXPECT_OK(flags_.Parse({"--stage=DDP"}));
+  EXPECT_EQ(stage_, "ddp");
+}
+
 TEST_F(FlagSetTest, NumbersAtTheEndsOfTheirRangeAndBeyond) {
   EXPECT_OK(flags_.Parse({"-n", "1", "--lr=-1", "--grace=0"}));
   EXPECT_OK(flags_.Parse({"-n", "64", "--lr=1", "--grace=1h"}));
