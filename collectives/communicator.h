@@ -82,7 +82,7 @@ struct CommunicatorOptions {
 
   // Pauses of a rank that waits in shared memory before it gives its core away again and again, and
   // then sleeps; a pause is some 10 to 50 ns. Unset: 2000, or 1 where the ranks of this host,
-  // those outside a communicator that was split included, outnumber its cores.
+  // those outside a communicator that was split included, outnumber the cores they may run on.
   std::optional<int> shared_spins;
 
   // Distinguishes communicators over the same transport: 0 .. 255.

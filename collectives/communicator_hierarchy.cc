@@ -105,7 +105,7 @@ absl::Status Communicator::Impl::UseHierarchy(const HostMap& hosts,
   RZ_ASSIGN_OR_RETURN(std::unique_ptr<Impl> local,
                       MakePart(neighbours, local_id, LinkKind::kSharedMemory));
   area->Narrow(local->group(), neighbours);
-  local->LearnRanksOfOwnHost(ranks_of_own_host_);
+  if (cores_are_few_) local->LearnThatCoresAreFew();
   local->UseSharedMemory(std::move(area));
   std::unique_ptr<Impl> column;
   if (const int index = hosts.IndexOf(self); index < hosts.columns()) {

@@ -74,10 +74,10 @@ class Communicator::Impl final : private ControlListener, public ProgressWork {
   int hosts() const { return hosts_; }
   int ranks_of_each_host() const { return ranks_of_each_host_; }
 
-  // Ranks of the job on this rank's host, as far as is known: the most that this communicator or
-  // one that it is made of has found. Told before memory is shared.
-  int ranks_of_own_host() const { return ranks_of_own_host_; }
-  void LearnRanksOfOwnHost(int ranks) { ranks_of_own_host_ = std::max(ranks_of_own_host_, ranks); }
+  // The job has more ranks on this rank's host than they have cores: so this communicator or one
+  // that it is made of has found. Told before memory is shared.
+  bool cores_are_few() const { return cores_are_few_; }
+  void LearnThatCoresAreFew();
 
   // Null: this rank shares memory with no other one.
   SharedRegions* regions();
@@ -191,7 +191,7 @@ class Communicator::Impl final : private ControlListener, public ProgressWork {
   Impl* local_ = nullptr;   // the hierarchy's part of this host
   Impl* column_ = nullptr;  // its part between hosts, null: this rank is in no column
   int hosts_ = 0;           // 0: not known
-  int ranks_of_own_host_ = 1;
+  bool cores_are_few_ = false;
   int ranks_of_each_host_ = 0;
   int polls_without_transport_ = 0;
   std::vector<std::unique_ptr<Pack>> packs_;

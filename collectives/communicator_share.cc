@@ -15,6 +15,7 @@
 #include "collectives/hierarchy/host_map.h"
 #include "collectives/limits.h"
 #include "collectives/shared/shared_area.h"
+#include "runtime/base/cores.h"
 #include "runtime/base/log.h"
 #include "runtime/base/status_macros.h"
 
@@ -32,6 +33,7 @@ constexpr int64_t kRecordWords = sizeof(KeyRecord) / sizeof(int64_t);
 struct Ability {
   HostMap::Reach reach;  // of nobody where the rank has no memory to share
   int64_t fetches = 0;   // 1: it may copy out of the processes that it reaches
+  Cores cores;
   uint64_t taken[CommunicatorIdSet::kWords] = {};
   uint64_t next_id = 0;
 };
@@ -53,6 +55,7 @@ struct ShareOperation::State {
   std::optional<HostMap> Hosts() const;
   // The ranks of one host may copy out of each other.
   bool FetchesOn(const HostMap& hosts) const;
+  bool CoresAreFewOn(const HostMap& hosts) const;
   absl::Status UseHierarchy(const HostMap& hosts);
 
   Communicator* const communicator;
@@ -101,6 +104,7 @@ absl::Status ShareOperation::State::MapAndTell() {
     own_ability.reach = HostMap::ReachOf(reached);
     own_ability.fetches = impl->options().shared_fetch && area->CanFetch() ? 1 : 0;
   }
+  own_ability.cores = OwnCores();
   const CommunicatorIdsInUse ids = CommunicatorIdsOf(impl->transport());
   std::copy(ids.taken.words.begin(), ids.taken.words.end(), own_ability.taken);
   own_ability.next_id = ids.next;
@@ -124,6 +128,13 @@ bool ShareOperation::State::FetchesOn(const HostMap& hosts) const {
   return std::all_of(ranks.begin(), ranks.end(), [this](int rank) {
     return abilities[static_cast<size_t>(rank)].fetches != 0;
   });
+}
+
+bool ShareOperation::State::CoresAreFewOn(const HostMap& hosts) const {
+  const absl::Span<const int> ranks = hosts.RanksOf(hosts.HostOf(impl->group().rank().value()));
+  std::vector<Cores> cores;
+  for (int rank : ranks) cores.push_back(abilities[static_cast<size_t>(rank)].cores);
+  return static_cast<int64_t>(ranks.size()) > CountCores(cores);
 }
 
 absl::Status ShareOperation::State::UseHierarchy(const HostMap& hosts) {
@@ -188,9 +199,11 @@ absl::StatusOr<bool> ShareOperation::Finish() {
   state->impl->selector().set_finding_out(false);
   RZ_RETURN_IF_ERROR(state->failure);
   RZ_RETURN_IF_ERROR(state->telling->status());
-  state->impl->LearnRanksOfOwnHost(static_cast<int>(state->own_ability.reach.count));
   const std::optional<HostMap> hosts = state->Hosts();
-  if (hosts.has_value()) state->area->set_fetches(state->FetchesOn(*hosts));
+  if (hosts.has_value()) {
+    state->area->set_fetches(state->FetchesOn(*hosts));
+    if (state->CoresAreFewOn(*hosts)) state->impl->LearnThatCoresAreFew();
+  }
   if (hosts.has_value() && hosts->hosts() == 1) {
     state->impl->UseSharedMemory(std::move(state->area));
     return true;
@@ -209,11 +222,16 @@ absl::StatusOr<bool> ShareOperation::Finish() {
   return false;
 }
 
+void Communicator::Impl::LearnThatCoresAreFew() {
+  cores_are_few_ = true;
+  transport_->ExpectFewCores();
+}
+
 void Communicator::Impl::UseSharedMemory(std::unique_ptr<SharedArea> area) {
   shared_ = std::make_unique<SharedLink>(
       transport_, group_, options_.id, std::move(area), guard_->last(), options_.clock,
       [this](int64_t number, const absl::Status& result) { OnFinished(number, result); },
-      ranks_of_own_host_, options_.shared_spins);
+      cores_are_few_, options_.shared_spins);
   hosts_ = 1;
   ranks_of_each_host_ = group_.size();
   guard_->UseSharedMemory(&shared_->exchange());

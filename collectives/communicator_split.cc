@@ -110,7 +110,7 @@ absl::StatusOr<std::unique_ptr<Communicator>> SplitOperation::Finish() {
       auto impl, Communicator::Impl::Create(state->parent->transport(),
                                             Group(self, std::move(ranks)), std::move(options)));
   // The others of this host take turns with its members on the same cores.
-  impl->LearnRanksOfOwnHost(state->parent->ranks_of_own_host());
+  if (state->parent->cores_are_few()) impl->LearnThatCoresAreFew();
   return std::unique_ptr<Communicator>(new Communicator(std::move(impl)));
 }
 

@@ -1,4 +1,6 @@
 // Communicators split from others over the same transport.
+#include <sched.h>
+
 #include <algorithm>
 #include <cstdint>
 #include <functional>
@@ -13,6 +15,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "runtime/base/clock.h"
+#include "runtime/base/cores.h"
 #include "runtime/base/status_matchers.h"
 #include "runtime/transport/sim/sim_world.h"
 
@@ -283,7 +286,7 @@ int TurnsOfAPair(const std::vector<int>& hosts) {
 }
 
 TEST(SplitTest, APartWaitsBrieflyWhereTheJobsRanksOfItsHostOutnumberCores) {
-  const int cores = static_cast<int>(std::thread::hardware_concurrency());
+  const int cores = static_cast<int>(OwnCores().count);
   std::vector<int> hosts(std::max(cores + 1, 3), 0);
   EXPECT_LT(TurnsOfAPair(hosts), kSpins);
   // The ranks of other hosts have cores of their own.
@@ -292,6 +295,16 @@ TEST(SplitTest, APartWaitsBrieflyWhereTheJobsRanksOfItsHostOutnumberCores) {
   if (cores >= 2) {
     EXPECT_GE(TurnsOfAPair({0, 0, 1, 1, 1, 1}), kSpins);
   }
+}
+
+TEST(SplitTest, RanksWaitBrieflyWhereTheyOutnumberTheCoresThatTheyAreBoundTo) {
+  std::thread([] {
+    cpu_set_t one;
+    CPU_ZERO(&one);
+    CPU_SET(sched_getcpu(), &one);
+    ASSERT_EQ(sched_setaffinity(0, sizeof one, &one), 0);
+    EXPECT_LT(TurnsOfAPair({0, 0, 1, 1, 1, 1}), kSpins);
+  }).join();
 }
 
 TEST(SplitTest, IdsOfCreateAreDistinct) {

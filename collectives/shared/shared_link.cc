@@ -3,7 +3,6 @@
 #include <sched.h>
 
 #include <algorithm>
-#include <thread>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -18,15 +17,11 @@ void PauseCore() {
 #endif
 }
 
-bool CoresAreFew(int ranks_of_host) {
-  return ranks_of_host > static_cast<int>(std::thread::hardware_concurrency());
-}
-
 }  // namespace
 
 SharedLink::SharedLink(Transport* transport, const Group& group, uint32_t communicator_id,
                        std::unique_ptr<SharedArea> area, int64_t last, const Clock* clock,
-                       SharedEngine::FinishedCallback on_finished, int ranks_of_host,
+                       SharedEngine::FinishedCallback on_finished, bool cores_are_few,
                        std::optional<int> spins)
     : transport_(transport),
       group_(group),
@@ -36,8 +31,8 @@ SharedLink::SharedLink(Transport* transport, const Group& group, uint32_t commun
       regions_(transport, group, area_.get()),
       engine_(area_.get(), &exchange_, &regions_, std::move(on_finished)),
       tripwire_(transport, group, communicator_id),
-      spins_(spins.value_or(CoresAreFew(ranks_of_host) ? kSpinsWhereCoresAreFew : kSpins)),
-      brief_polls_(CoresAreFew(ranks_of_host) ? kBriefPollsWhereCoresAreFew : kBriefPolls) {
+      spins_(spins.value_or(cores_are_few ? kSpinsWhereCoresAreFew : kSpins)),
+      brief_polls_(cores_are_few ? kBriefPollsWhereCoresAreFew : kBriefPolls) {
   for (int r = 0; r < area_->world(); ++r) {
     tripwire_.Watch(r, area_->Header(r).process.value.load(std::memory_order_acquire));
   }

@@ -20,12 +20,12 @@ namespace rz {
 
 class SharedLink {
  public:
-  // The area is mapped. Calls up to `last` were made over messages. `ranks_of_host`: of the whole
-  // job, where the group is a part of it; where they outnumber the cores, waits are brief. `spins`:
-  // as in CommunicatorOptions.
+  // The area is mapped. Calls up to `last` were made over messages. `cores_are_few`: the job has
+  // more ranks on this host than they have cores, so waits are brief. `spins`: as in
+  // CommunicatorOptions.
   SharedLink(Transport* transport, const Group& group, uint32_t communicator_id,
              std::unique_ptr<SharedArea> area, int64_t last, const Clock* clock,
-             SharedEngine::FinishedCallback on_finished, int ranks_of_host,
+             SharedEngine::FinishedCallback on_finished, bool cores_are_few,
              std::optional<int> spins = std::nullopt);
 
   SharedExchange& exchange() { return exchange_; }

@@ -27,7 +27,7 @@ constexpr int64_t kCount = 200'000;
 constexpr int64_t kNoProcess = 999'999'999;
 
 struct Ranks {
-  explicit Ranks(int ranks_of_host = kWorld) {
+  explicit Ranks(bool cores_are_few = false) {
     std::vector<std::unique_ptr<SharedArea>> areas;
     std::vector<std::string> keys;
     for (int r = 0; r < kWorld; ++r) {
@@ -45,7 +45,7 @@ struct Ranks {
     for (int r = 0; r < kWorld; ++r) {
       links.push_back(std::make_unique<SharedLink>(
           transports[r].get(), Group(*transports[r]), 0, std::move(areas[r]), 0, Clock::Steady(),
-          [](int64_t, const absl::Status&) {}, ranks_of_host));
+          [](int64_t, const absl::Status&) {}, cores_are_few));
     }
   }
 
@@ -92,23 +92,21 @@ TEST(SharedLinkTest, MemoryThatCannotBeReadIsTroubleAndItsRankIsNamed) {
                        HasSubstr("the memory of rank 1 cannot be reached any more")));
 }
 
-// Two ranks have a core each on most machines; whether they can spin is for all ranks of the job on
-// this host to say.
 TEST(SharedLinkTest, SpinsWhereAllRanksOfTheHostHaveACore) {
-  Ranks ranks(/*ranks_of_host=*/1);
+  Ranks ranks;
   EXPECT_EQ(ranks.WaitsBeforeSleep(), kSpins + kYields);
   EXPECT_EQ(ranks.links[0]->brief_polls(), kBriefPolls);
 }
 
 TEST(SharedLinkTest, WaitsBrieflyWhereRanksOfTheHostOutnumberCores) {
-  Ranks ranks(static_cast<int>(std::thread::hardware_concurrency()) + 1);
+  Ranks ranks(/*cores_are_few=*/true);
   EXPECT_EQ(ranks.WaitsBeforeSleep(), kSpinsWhereCoresAreFew + kYields);
   EXPECT_EQ(ranks.links[0]->brief_polls(), kBriefPollsWhereCoresAreFew);
 }
 
 // A sleeper is woken by a message, which costs more than all the yields.
 TEST(SharedLinkTest, GivesTheCoreAwayBeforeItSleepsWhereOtherHostsAreWaitedFor) {
-  Ranks ranks(/*ranks_of_host=*/1);
+  Ranks ranks;
   EXPECT_EQ(ranks.WaitsBeforeSleep(/*patient=*/true), kSpinsWhereCoresAreFew + kYields);
 }
 

@@ -139,6 +139,9 @@ class Transport {
   virtual int EventDescriptor() const { return -1; }
   virtual bool ArmEvent() { return false; }
 
+  // More ranks than cores are on this host: from now on waits give the core away sooner.
+  virtual void ExpectFewCores() {}
+
   // Makes a WaitForEvent under way, or the next one, return. Any thread.
   virtual void Wake() = 0;
 

@@ -8,6 +8,7 @@
 #define RINGZERO_RUNTIME_TRANSPORT_UCX_UCX_OPTIONS_H_
 
 #include <cstdint>
+#include <optional>
 #include <string>
 
 #include "absl/time/time.h"
@@ -29,10 +30,10 @@ struct UcxOptions {
   // within about this time, on TCP within milliseconds.
   absl::Duration keepalive_interval = absl::Seconds(1);
 
-  // WaitForEvent polls this often before it starts to give its core away, ...
-  int spin_iterations = 100;
-  // ... and gives it away this often before it sleeps. More ranks than cores spin badly and yield
-  // well, so the first number stays small.
+  // WaitForEvent polls this often before it starts to give its core away (unset: 100, or 1 where
+  // cores are expected to be few: whoever is waited for needs them), ...
+  std::optional<int> spin_iterations;
+  // ... and gives it away this often before it sleeps.
   int yield_iterations = 50;
 
   // How long the destructor waits for peers to confirm that they have received everything.

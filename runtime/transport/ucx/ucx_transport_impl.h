@@ -50,6 +50,7 @@ class UcxTransport final : public Transport {
   absl::StatusOr<std::unique_ptr<SharedMemory>> AllocateShared(size_t bytes) override;
   absl::StatusOr<std::unique_ptr<SharedMemory>> MapShared(Rank peer, std::string_view key) override;
   void RingDoorbell(Rank peer) override;
+  void ExpectFewCores() override { cores_are_few_ = true; }
   std::string Description() const override;
 
  private:
@@ -117,6 +118,7 @@ class UcxTransport final : public Transport {
   Epoch epoch_{0};
   std::string lanes_;  // as they were at Connect
   std::unique_ptr<Peer[]> peers_;
+  bool cores_are_few_ = false;
 
   OperationPool pool_;
   OperationList ready_;  // completed, their sinks not told yet

@@ -11,6 +11,10 @@
 namespace rz {
 namespace {
 
+// UcxOptions::spin_iterations, where nobody says otherwise.
+constexpr int kSpins = 100;
+constexpr int kSpinsWhereCoresAreFew = 1;
+
 // Closes under way need Progress although no descriptor tells.
 constexpr absl::Duration kLongestSleepWhileClosing = absl::Milliseconds(1);
 
@@ -44,11 +48,13 @@ bool UcxTransport::ArmEvent() {
 
 void UcxTransport::WaitForEvent(Deadline deadline) {
   const bool moving = connected_ && abort_state_ != AbortState::kDone;
-  const int turns = options_.spin_iterations + options_.yield_iterations;
+  const int spins =
+      options_.spin_iterations.value_or(cores_are_few_ ? kSpinsWhereCoresAreFew : kSpins);
+  const int turns = spins + options_.yield_iterations;
   for (int i = 0; i < turns; ++i) {
     if (HasWork() || TakeWake()) return;
     if (moving && ucp_worker_progress(worker_->handle()) != 0) return;
-    if (i < options_.spin_iterations) {
+    if (i < spins) {
       PauseCore();
     } else {
       if (deadline.HasPassed(*Clock::Steady())) return;
