@@ -151,7 +151,10 @@ Job::~Job() {
   transport_.reset();
   if (server_ == nullptr || !joined) return;
   Log(LogLevel::kInfo, "rank 0 serves the rendezvous until all ranks are done");
-  server_->ServeUntilEnded(name_, epoch_);
+  if (const absl::Status served = server_->ServeUntilDone(name_, epoch_, environment_.join_timeout);
+      !served.ok()) {
+    Log(LogLevel::kWarning, served.message());
+  }
 }
 
 absl::Status Job::Barrier(const std::string& id, absl::Duration timeout) {

@@ -61,7 +61,7 @@ class Job {
 
   // Leaves, unless it has left or failed: a rank that ends because of an error calls Verdict or
   // ReportFailure first, or the others believe that it is done. Where this is rank 0 and serves the
-  // rendezvous, waits until all ranks have left or the job has failed.
+  // rendezvous, waits until all ranks have left or the job has failed, as long as for their join.
   ~Job();
 
   Job(const Job&) = delete;

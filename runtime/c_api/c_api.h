@@ -188,7 +188,8 @@ RZ_API rz_result_t rz_job_barrier(rz_job_t* job, const char* id, double timeout)
 RZ_API rz_result_t rz_job_fail(rz_job_t* job, const char* cause);
 
 /* Says that this rank is done, and ends the handle; the other ranks go on. Rank 0 of a launcher
- * that names no rendezvous serves it, and returns once all ranks are done or the job has failed.
+ * that names no rendezvous serves it, and returns once all ranks are done or the job has failed, or
+ * join_timeout is over.
  *   RZ_ERROR_FAILED_PRECONDITION  communicators of the job are still there; nothing has happened
  *   RZ_ERROR_UNAVAILABLE          the rendezvous could not be told; the handle has ended */
 RZ_API rz_result_t rz_finalize(rz_job_t* job);

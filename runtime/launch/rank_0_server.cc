@@ -2,18 +2,20 @@
 
 #include <map>
 #include <utility>
+#include <vector>
 
 #include "absl/base/thread_annotations.h"
-#include "absl/time/clock.h"
+#include "absl/strings/str_cat.h"
+#include "runtime/base/log.h"
 #include "runtime/base/status_macros.h"
 #include "runtime/base/sync.h"
+#include "runtime/rendezvous/membership_text.h"
+#include "runtime/rendezvous/wait_notices.h"
 
 namespace rz {
 namespace {
 
-// A rank that joins asks for the verdict within this, unless its machine is very busy: then it
-// hears only that rank 0 has gone.
-constexpr absl::Duration kLastWords = absl::Milliseconds(500);
+constexpr absl::Duration kFirstNotice = absl::Seconds(5);
 
 struct Shared {
   std::unique_ptr<RendezvousServer> server;
@@ -54,8 +56,24 @@ Rank0Server::~Rank0Server() {
   if (--entry->second.users == 0) registry.servers.erase(entry);
 }
 
-void Rank0Server::ServeUntilEnded(const std::string& job, Epoch epoch) {
-  if (!server_.service()->WaitUntilEnded(job, epoch)) absl::SleepFor(kLastWords);
+absl::Status Rank0Server::ServeUntilDone(const std::string& job, Epoch epoch,
+                                         absl::Duration patience) {
+  RendezvousService& service = *server_.service();
+  const WaitNotices notices(
+      kFirstNotice,
+      [&](absl::Duration waited) {
+        return absl::StrCat("rank 0 is done and serves the rendezvous, ",
+                            absl::FormatDuration(absl::Floor(waited, absl::Seconds(1))), " of ",
+                            absl::FormatDuration(patience), ", for ",
+                            FormatRanks(service.NotDone(job, epoch, Rank(0))));
+      },
+      [](const std::string& text) { Log(LogLevel::kWarning, text); });
+  const std::vector<Rank> left = service.WaitUntilDone(job, epoch, Rank(0), patience);
+  if (left.empty()) return absl::OkStatus();
+  return absl::DeadlineExceededError(absl::StrCat(
+      FormatRanks(left), left.size() == 1 ? " was" : " were", " not done within ",
+      absl::FormatDuration(patience), " of the end of rank 0, which served the rendezvous; ",
+      "RZ_JOIN_TIMEOUT says how long others are waited for"));
 }
 
 }  // namespace rz

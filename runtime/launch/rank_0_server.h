@@ -6,7 +6,9 @@
 #include <memory>
 #include <string>
 
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/time/time.h"
 #include "runtime/base/types.h"
 #include "runtime/rendezvous/server.h"
 
@@ -24,9 +26,10 @@ class Rank0Server {
   Rank0Server(const Rank0Server&) = delete;
   Rank0Server& operator=(const Rank0Server&) = delete;
 
-  // Serves until all ranks have left that epoch of that job, or it has failed; after a failure for
-  // some time more, so that ranks that have only just joined hear of it as well.
-  void ServeUntilEnded(const std::string& job, Epoch epoch);
+  // Serves until all other ranks have left that epoch of that job, or it has failed and they have
+  // been told. Says who is waited for, as every wait does.
+  //   DeadlineExceeded  it goes on after `patience`; the message lists who has not left
+  absl::Status ServeUntilDone(const std::string& job, Epoch epoch, absl::Duration patience);
 
  private:
   Rank0Server(std::string listen, RendezvousServer* server)

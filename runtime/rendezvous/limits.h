@@ -49,6 +49,8 @@ inline constexpr absl::Duration kRpcTimeout = absl::Seconds(10);
 // How long a suspicion (a broken connection, one rank's word about another) waits for somebody who
 // knows better, such as the launcher with the exit status.
 inline constexpr absl::Duration kSuspicionGrace = absl::Milliseconds(500);
+// How long a rank 0 that serves waits for those that have joined and not yet asked for the verdict.
+inline constexpr absl::Duration kLastWords = absl::Seconds(5);
 // How long after its Join a rank may take to open its Watch.
 inline constexpr absl::Duration kWatchDue = absl::Seconds(30);
 

@@ -160,7 +160,11 @@ Replies Membership::Join(const JoinRequest& request, Ticket ticket, absl::Durati
 }
 
 Replies Membership::Watch(const MemberId& id, Ticket ticket, absl::Duration now) {
-  if (std::optional<Reply> reply = ReplyOfEnded(id.job, id.epoch, ticket)) return {*reply};
+  if (std::optional<Reply> reply = ReplyOfEnded(id.job, id.epoch, ticket)) {
+    MembershipEpoch* const failed = jobs_.at(id.job).failed.get();
+    if (failed != nullptr && failed->WasMember(id)) failed->TellLate(id.rank);
+    return {*reply};
+  }
   absl::StatusOr<MembershipEpoch*> epoch = FindEpoch(id.job, id.epoch);
   if (!epoch.ok()) return {{ticket, epoch.status()}};
   Replies replies;
@@ -294,9 +298,13 @@ bool Membership::IsGoingOn(const std::string& job, Epoch epoch) const {
   return FindEpoch(job, epoch).ok();
 }
 
-bool Membership::EndedWell(const std::string& job, Epoch epoch) const {
+std::vector<Rank> Membership::NotDone(const std::string& job, Epoch epoch) const {
   const auto entry = jobs_.find(job);
-  return entry != jobs_.end() && entry->second.ended == epoch && !entry->second.verdict.has_value();
+  if (entry == jobs_.end()) return {};
+  for (const auto* found : {entry->second.current.get(), entry->second.failed.get()}) {
+    if (found != nullptr && found->epoch() == epoch) return found->NotDone();
+  }
+  return {};
 }
 
 absl::StatusOr<Gathering> Membership::GatheringOf(const std::string& job) const {

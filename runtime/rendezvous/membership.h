@@ -11,6 +11,7 @@
 #include <set>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
@@ -89,10 +90,10 @@ class Membership {
   //   NotFound, FailedPrecondition, InvalidArgument, Aborted   as Watch
   absl::StatusOr<std::shared_ptr<const Addresses>> AddressesFor(const MemberId& id) const;
 
-  // Whether the epoch gathers or runs still; and whether it is the job's last that ended, and ended
-  // without a failure.
+  // Whether the epoch gathers or runs still; and which of its ranks need it to be served: those
+  // that have not left, or once it has failed, that are there and have not been told.
   bool IsGoingOn(const std::string& job, Epoch epoch) const;
-  bool EndedWell(const std::string& job, Epoch epoch) const;
+  std::vector<Rank> NotDone(const std::string& job, Epoch epoch) const;
 
   // Who is still to come, for those who wait.
   //   NotFound            no such job

@@ -399,6 +399,15 @@ absl::Duration MembershipEpoch::NextDeadline() const {
   return std::min(next, barriers_.NextDeadline());
 }
 
+std::vector<Rank> MembershipEpoch::NotDone() const {
+  std::vector<Rank> ranks;
+  for (size_t r = 0; r < members_.size(); ++r) {
+    const Rank rank(static_cast<int32_t>(r));
+    if (!members_[r].left && !members_[r].told && !lost_.contains(rank)) ranks.push_back(rank);
+  }
+  return ranks;
+}
+
 void MembershipEpoch::Fail(Verdict verdict, Replies* replies) {
   verdict_ = std::move(verdict);
   const absl::Status status = verdict_->ToStatus();
@@ -410,6 +419,7 @@ void MembershipEpoch::Fail(Verdict verdict, Replies* replies) {
     if (!member.watch.has_value()) continue;
     replies->push_back({.ticket = *member.watch, .status = absl::OkStatus(), .verdict = verdict_});
     member.watch.reset();
+    member.told = true;
   }
   barriers_.FailAll(status, verdict_, replies);
   for (const Suspicion& suspicion : suspicions_) {

@@ -72,6 +72,9 @@ class MembershipEpoch {
   bool WasMember(const MemberId& id) const;
   void LeaveLate(Rank rank) { members_[rank.value()].left = true; }
   std::set<Rank> NotComing() const;
+  // Which ranks have not left; once it has failed, which of them are there and not told of it.
+  void TellLate(Rank rank) { members_[rank.value()].told = true; }
+  std::vector<Rank> NotDone() const;
   bool Holds(Incarnation incarnation) const { return rank_of_.contains(incarnation); }
 
   // That `report` makes sense, whoever sends it.
@@ -93,6 +96,7 @@ class MembershipEpoch {
     std::optional<Ticket> watch = std::nullopt;
     bool has_watched = false;
     bool left = false;
+    bool told = false;  // the verdict
   };
 
   struct Suspicion {

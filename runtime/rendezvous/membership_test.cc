@@ -175,6 +175,25 @@ TEST_F(MembershipTest, TheFirstFailureIsToldToAllAndStays) {
   EXPECT_OK(Of(Leave(ids[1])).status);
 }
 
+TEST_F(MembershipTest, ARankIsDoneOnceItHasLeftOrHasBeenToldOfTheFailure) {
+  const std::vector<MemberId> ids = Run(3);
+  Epoch epoch = ids[0].epoch;
+  const auto not_done = [&] { return membership_.NotDone("job", epoch); };
+  EXPECT_THAT(not_done(), ElementsAre(Rank(0), Rank(1), Rank(2)));
+  Leave(ids[1]);
+  EXPECT_THAT(not_done(), ElementsAre(Rank(0), Rank(2)));
+  Report(Noticed(ids[0], 0));
+  EXPECT_THAT(not_done(), IsEmpty());
+
+  // Ranks that have joined, and have not asked for a verdict yet.
+  Join(Worker(2, 0, 5));
+  epoch = Of(Join(Worker(2, 1, 6))).assignment->epoch;
+  Report(Ended(0));
+  EXPECT_THAT(not_done(), ElementsAre(Rank(0), Rank(1)));
+  Watch({"job", epoch, Rank(1), Incarnation(6)});
+  EXPECT_THAT(not_done(), ElementsAre(Rank(0)));
+}
+
 TEST_F(MembershipTest, AFailureBeforeAllHaveComeLetsTheWaitersGo) {
   const Ticket waiting = Join(Worker(3, 0, 1));
   Report(Ended(2));

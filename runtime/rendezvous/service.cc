@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "runtime/base/log.h"
+#include "runtime/rendezvous/limits.h"
 
 namespace rz {
 namespace {
@@ -103,11 +104,27 @@ absl::StatusOr<Gathering> RendezvousService::GatheringOf(const std::string& job)
   return membership_.GatheringOf(job);
 }
 
-bool RendezvousService::WaitUntilEnded(const std::string& job, Epoch epoch) {
+std::vector<Rank> RendezvousService::WaitUntilDone(const std::string& job, Epoch epoch, Rank self,
+                                                   absl::Duration patience) {
   MutexLock lock(&mutex_);
-  changed_.WaitFor(&mutex_, absl::InfiniteDuration(),
-                   [&] { return shut_down_ || !membership_.IsGoingOn(job, epoch); });
-  return membership_.EndedWell(job, epoch);
+  const bool has_ended = changed_.WaitFor(
+      &mutex_, patience, [&] { return shut_down_ || !membership_.IsGoingOn(job, epoch); });
+  if (!has_ended) return FindNotDone(job, epoch, self);
+  changed_.WaitFor(&mutex_, limits::kLastWords,
+                   [&] { return shut_down_ || FindNotDone(job, epoch, self).empty(); });
+  return {};
+}
+
+std::vector<Rank> RendezvousService::NotDone(const std::string& job, Epoch epoch, Rank self) const {
+  MutexLock lock(&mutex_);
+  return FindNotDone(job, epoch, self);
+}
+
+std::vector<Rank> RendezvousService::FindNotDone(const std::string& job, Epoch epoch,
+                                                 Rank self) const {
+  std::vector<Rank> ranks = membership_.NotDone(job, epoch);
+  std::erase(ranks, self);
+  return ranks;
 }
 
 void RendezvousService::Cancel(Ticket ticket) {

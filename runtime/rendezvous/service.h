@@ -6,6 +6,8 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <string>
+#include <vector>
 
 #include "absl/base/thread_annotations.h"
 #include "absl/status/statusor.h"
@@ -35,8 +37,13 @@ class RendezvousService {
 
   absl::StatusOr<Gathering> GatheringOf(const std::string& job) const;
 
-  // Waits until that epoch of that job has ended, or Shutdown; whether it ended without a failure.
-  bool WaitUntilEnded(const std::string& job, Epoch epoch);
+  // Waits until that epoch of that job has ended, or Shutdown, and where it has failed until all
+  // but `self` have been told; at most `patience`, and limits::kLastWords for the latter. Where it
+  // has not ended: who has not left.
+  std::vector<Rank> WaitUntilDone(const std::string& job, Epoch epoch, Rank self,
+                                  absl::Duration patience);
+  // As Membership::NotDone, without `self`.
+  std::vector<Rank> NotDone(const std::string& job, Epoch epoch, Rank self) const;
 
   // The caller of `ticket` is gone; its `done` is told Cancelled unless it was called before.
   void Cancel(Ticket ticket);
@@ -52,6 +59,8 @@ class RendezvousService {
   void Shutdown();
 
  private:
+  std::vector<Rank> FindNotDone(const std::string& job, Epoch epoch, Rank self) const
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Runs `request` on the membership under the lock and delivers the replies after it.
   Ticket Call(Done done,
               const std::function<Replies(Membership&, Ticket, absl::Duration)>& request);
