@@ -112,6 +112,15 @@ def after_backward(call: Callable[[], None]) -> None:
     torch.autograd.Variable._execution_engine.queue_callback(call)
 
 
+def keep_freed_memory() -> None:
+    """Lets what is freed be had again without new pages, which cost more than to write them.
+
+    glibc takes blocks from the system each time until it has seen one as large freed, up to 32 MiB;
+    it then keeps up to twice that. Other allocators, and settings of the user's, are not touched.
+    """
+    torch.empty((32 << 20) - (64 << 10), dtype=torch.uint8)
+
+
 def resize_storage(tensor: torch.Tensor, elements: int) -> None:
     """Frees a tensor's memory (0 elements) or gives it back, under all its views."""
     if hasattr(tensor, "untyped_storage"):

@@ -82,6 +82,7 @@ class Units:
               synchronizing: Callable[[], bool]) -> None:
         """Takes over the parameters, which are initialized, and frees their memory."""
         self._zero, self._parameters, self._synchronizing = zero, parameters, synchronizing
+        _tensors.keep_freed_memory()
         for unit, (module, indices) in enumerate(self._units):
             for index in indices:
                 parameter = parameters[index]
