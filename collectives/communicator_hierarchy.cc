@@ -71,10 +71,10 @@ SharedRegions* Communicator::Impl::regions() {
   return local_ == nullptr ? nullptr : local_->regions();
 }
 
-void Communicator::Impl::UseHosts(const HostMap& hosts) {
+void Communicator::Impl::UseHosts(const HostMap& hosts, bool cores_are_few) {
   hosts_ = hosts.hosts();
   ranks_of_each_host_ = hosts.ranks_of_each();
-  selector_.UseHosts({hosts.hosts(), hosts.columns(), hosts.largest_host()});
+  selector_.UseHosts({hosts.hosts(), hosts.columns(), hosts.largest_host(), cores_are_few});
   const int host = hosts.HostOf(group_.rank().value());
   std::vector<bool> elsewhere;
   for (int r = 0; r < group_.size(); ++r) elsewhere.push_back(hosts.HostOf(r) != host);
@@ -97,7 +97,7 @@ absl::StatusOr<std::unique_ptr<Communicator::Impl>> Communicator::Impl::MakePart
   return Create(transport_, Group(self, std::move(ranks)), std::move(options), Role::kPart);
 }
 
-absl::Status Communicator::Impl::UseHierarchy(const HostMap& hosts,
+absl::Status Communicator::Impl::UseHierarchy(const HostMap& hosts, bool cores_are_few,
                                               std::unique_ptr<SharedArea> area, uint32_t local_id,
                                               uint32_t column_id) {
   const int self = group_.rank().value();
@@ -113,7 +113,7 @@ absl::Status Communicator::Impl::UseHierarchy(const HostMap& hosts,
     RZ_ASSIGN_OR_RETURN(column, MakePart(members, column_id, LinkKind::kNetwork));
     std::vector<int> apart;
     for (int h = 0; h < hosts.hosts(); ++h) apart.push_back(h);
-    column->UseHosts(HostMap(apart));
+    column->UseHosts(HostMap(apart), cores_are_few);
   }
   local_ = local.get();
   column_ = column.get();
@@ -121,7 +121,7 @@ absl::Status Communicator::Impl::UseHierarchy(const HostMap& hosts,
       hosts, self, std::make_unique<PartOfHosts>(std::move(local)),
       column == nullptr ? nullptr : std::make_unique<PartOfHosts>(std::move(column)),
       [this](int64_t number, const absl::Status& result) { OnFinished(number, result); });
-  UseHosts(hosts);
+  UseHosts(hosts, cores_are_few);
   return absl::OkStatus();
 }
 

@@ -65,12 +65,13 @@ class Communicator::Impl final : private ControlListener, public ProgressWork {
   // Nothing is under way, and all ranks do this after the same calls.
   void UseSharedMemory(std::unique_ptr<SharedArea> area);
 
-  // Likewise: from now on it is known who is on which host; and ranks of one host work together
-  // through the area, under these ids.
+  // Likewise: from now on it is known who is on which host, and whether on any of them ranks
+  // outnumber cores; and ranks of one host work together through the area, under these ids.
   //   AlreadyExists  an id has been taken since the ranks agreed on it
-  void UseHosts(const HostMap& hosts);
-  absl::Status UseHierarchy(const HostMap& hosts, std::unique_ptr<SharedArea> area,
-                            uint32_t local_id, uint32_t column_id);
+  void UseHosts(const HostMap& hosts, bool cores_are_few);
+  absl::Status UseHierarchy(const HostMap& hosts, bool cores_are_few,
+                            std::unique_ptr<SharedArea> area, uint32_t local_id,
+                            uint32_t column_id);
   int hosts() const { return hosts_; }
   int ranks_of_each_host() const { return ranks_of_each_host_; }
 

@@ -55,7 +55,8 @@ struct ShareOperation::State {
   std::optional<HostMap> Hosts() const;
   // The ranks of one host may copy out of each other.
   bool FetchesOn(const HostMap& hosts) const;
-  bool CoresAreFewOn(const HostMap& hosts) const;
+  bool CoresAreFewOn(absl::Span<const int> ranks) const;
+  bool CoresAreFewSomewhere(const HostMap& hosts) const;
   absl::Status UseHierarchy(const HostMap& hosts);
 
   Communicator* const communicator;
@@ -130,11 +131,17 @@ bool ShareOperation::State::FetchesOn(const HostMap& hosts) const {
   });
 }
 
-bool ShareOperation::State::CoresAreFewOn(const HostMap& hosts) const {
-  const absl::Span<const int> ranks = hosts.RanksOf(hosts.HostOf(impl->group().rank().value()));
+bool ShareOperation::State::CoresAreFewOn(absl::Span<const int> ranks) const {
   std::vector<Cores> cores;
   for (int rank : ranks) cores.push_back(abilities[static_cast<size_t>(rank)].cores);
   return static_cast<int64_t>(ranks.size()) > CountCores(cores);
+}
+
+bool ShareOperation::State::CoresAreFewSomewhere(const HostMap& hosts) const {
+  for (int host = 0; host < hosts.hosts(); ++host) {
+    if (CoresAreFewOn(hosts.RanksOf(host))) return true;
+  }
+  return false;
 }
 
 absl::Status ShareOperation::State::UseHierarchy(const HostMap& hosts) {
@@ -152,10 +159,11 @@ absl::Status ShareOperation::State::UseHierarchy(const HostMap& hosts) {
   if (!column_id.has_value()) {
     Log(LogLevel::kWarning, "ranks of one host do not work together: of ", kMaxCommunicatorId + 1,
         " communicator ids no two are free on all ranks");
-    impl->UseHosts(hosts);
+    impl->UseHosts(hosts, CoresAreFewSomewhere(hosts));
     return absl::OkStatus();
   }
-  return impl->UseHierarchy(hosts, std::move(area), *local_id, *column_id);
+  return impl->UseHierarchy(hosts, CoresAreFewSomewhere(hosts), std::move(area), *local_id,
+                            *column_id);
 }
 
 ShareOperation::ShareOperation(std::unique_ptr<State> state) : state_(std::move(state)) {}
@@ -202,7 +210,8 @@ absl::StatusOr<bool> ShareOperation::Finish() {
   const std::optional<HostMap> hosts = state->Hosts();
   if (hosts.has_value()) {
     state->area->set_fetches(state->FetchesOn(*hosts));
-    if (state->CoresAreFewOn(*hosts)) state->impl->LearnThatCoresAreFew();
+    const int own_host = hosts->HostOf(state->impl->group().rank().value());
+    if (state->CoresAreFewOn(hosts->RanksOf(own_host))) state->impl->LearnThatCoresAreFew();
   }
   if (hosts.has_value() && hosts->hosts() == 1) {
     state->impl->UseSharedMemory(std::move(state->area));
@@ -217,7 +226,7 @@ absl::StatusOr<bool> ShareOperation::Finish() {
   } else if (hosts->is_hierarchy()) {
     RZ_RETURN_IF_ERROR(state->UseHierarchy(*hosts));
   } else {
-    state->impl->UseHosts(*hosts);
+    state->impl->UseHosts(*hosts, state->CoresAreFewSomewhere(*hosts));
   }
   return false;
 }

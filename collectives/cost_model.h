@@ -35,8 +35,9 @@ struct CostConstants {
   double step_ns;     // a local step, whatever its bytes
 };
 
-// The constants of each link kind; see the .cc for how they were measured.
-const CostConstants& ConstantsOf(LinkKind link);
+// The constants of each link kind; see the .cc for how they were measured. `cores_are_few`: ranks
+// of a host outnumber its cores, so they give them away instead of sleeping.
+const CostConstants& ConstantsOf(LinkKind link, bool cores_are_few);
 
 // How a call is cut.
 struct CostShape {
@@ -52,6 +53,9 @@ absl::Duration PredictTime(const ScheduleCost& cost, const CostShape& shape,
 
 // The same for ranks that work through memory they share, whose blocks have `block_bytes` each.
 absl::Duration PredictSharedTime(Collective collective, int world, int64_t block_bytes);
+
+// What it takes beyond that, where cores are few, until each rank of a host has had its turn.
+inline constexpr absl::Duration kTurnsOnFewCores = absl::Microseconds(22);
 
 }  // namespace rz
 

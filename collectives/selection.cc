@@ -97,7 +97,8 @@ absl::Duration Selector::Predict(const AlgorithmTraits& traits, const Request& r
     shape.filled_blocks = std::min(
         1.0, static_cast<double>(TotalElements(request, world_)) / static_cast<double>(world_));
   }
-  return PredictTime(traits.cost(world_, partials), shape, ConstantsOf(link_));
+  return PredictTime(traits.cost(world_, partials), shape,
+                     ConstantsOf(link_, hosts_.cores_are_few));
 }
 
 // A slice takes its three stages in turn; of several, those within hosts lie beside the others'
@@ -131,6 +132,7 @@ absl::Duration Selector::PredictStages(const AlgorithmTraits& traits,
     default:
       local = within(Collective::kReduceScatter, part) + within(Collective::kAllGather, part);
   }
+  if (hosts_.cores_are_few) local += 2 * kTurnsOnFewCores;
   Request crossing = request;
   crossing.count = in_slice;
   crossing.tile_chunk = 0;
@@ -163,8 +165,9 @@ void Selector::UseHosts(const HostCounts& hosts) {
   hosts_ = hosts;
   Forget();
   if (hosts.hosts < 2 || hosts.largest < 2) return;
-  column_ = std::make_unique<const Selector>(hosts.hosts, slice_bytes_, LinkKind::kNetwork,
-                                             WantedAlgorithms{});
+  column_ =
+      std::make_unique<Selector>(hosts.hosts, slice_bytes_, LinkKind::kNetwork, WantedAlgorithms{});
+  column_->UseHosts({hosts.hosts, 1, 1, hosts.cores_are_few});
 }
 
 std::string_view Selector::WhyNot(const AlgorithmTraits& traits, const Request& request) const {
@@ -329,7 +332,8 @@ absl::StatusOr<Explanation> Selector::Explain(const Request& request) const {
                        : chosen == Algorithm::kShared ? "the ranks share memory"
                        : explanation.candidates.size() == 1
                            ? "the only one"
-                           : absl::StrCat("least predicted time over ", std::string(NameOf(link_)));
+                           : absl::StrCat("least predicted time over ", std::string(NameOf(link_)),
+                                          hosts_.cores_are_few ? ", ranks share cores" : "");
   explanation.text =
       absl::StrCat(TextOf(request), " on ", world_, " ranks, ", std::string(NameOf(request.mode)),
                    ": ", std::string(NameOf(chosen)), " (", explanation.reason, ")\n");

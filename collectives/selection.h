@@ -80,11 +80,13 @@ class Selector {
   // The ranks have found that they do not: their messages cross a network.
   void CrossNetwork();
 
-  // Beside that: how many hosts there are, and the ranks of the smallest and of the largest.
+  // Beside that: how many hosts there are, the ranks of the smallest and of the largest, and
+  // whether a host has fewer cores than ranks.
   struct HostCounts {
     int hosts = 0;  // 0: not known
     int smallest = 0;
     int largest = 0;
+    bool cores_are_few = false;
   };
   void UseHosts(const HostCounts& hosts);
 
@@ -143,7 +145,7 @@ class Selector {
   bool finding_out_ = false;
   int64_t generation_ = 0;
   HostCounts hosts_;
-  std::unique_ptr<const Selector> column_;  // how a column would choose; null: there is none
+  std::unique_ptr<Selector> column_;  // how a column would choose; null: there is none
   mutable std::array<Remembered, kRemembered> remembered_;
   mutable size_t next_to_forget_ = 0;
 };

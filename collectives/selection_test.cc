@@ -176,6 +176,21 @@ TEST(SelectionTest, RanksThatShareMemoryUseIt) {
   EXPECT_EQ(*selector.Choose(request), Algorithm::kPairwise);
 }
 
+// Two ranks on each of two hosts: a stage within a host takes as long as its ranks' turns.
+TEST(SelectionTest, WhereRanksShareCoresSmallMovesAreNotMadeInStages) {
+  const auto choose = [](bool cores_are_few, Collective collective, int64_t count) {
+    Selector selector = Make(4, "", NumericMode::kFast, LinkKind::kNetwork);
+    selector.UseHosts({2, 2, 2, cores_are_few});
+    return *selector.Choose({.collective = collective, .count = count, .mode = NumericMode::kFast});
+  };
+  EXPECT_EQ(choose(false, Collective::kAllGather, 4), Algorithm::kHierarchical);
+  EXPECT_NE(choose(true, Collective::kAllGather, 4), Algorithm::kHierarchical);
+  EXPECT_NE(choose(true, Collective::kReduceScatter, 4096), Algorithm::kHierarchical);
+  EXPECT_EQ(choose(true, Collective::kAllReduce, 4096), Algorithm::kHierarchical);
+  EXPECT_EQ(choose(true, Collective::kAllGather, 1 << 20), Algorithm::kHierarchical);
+  EXPECT_EQ(choose(true, Collective::kReduceScatter, 1 << 20), Algorithm::kHierarchical);
+}
+
 TEST(SelectionTest, SharedMemoryThatIsAskedForHasToBeThere) {
   Selector selector(4, kSlice, LinkKind::kSharedMemory,
                     *ParseAlgorithms("all_reduce:shared", NumericMode::kDeterministic));
