@@ -250,10 +250,10 @@ class Progress:
         since = time.monotonic()
         if seconds is not None:
             work.deadline, work.seconds = since + seconds, seconds
-        with self._lock:
-            self._waiting += 1
-            self._moved = max(self._moved, since)
         try:
+            with self._lock:
+                self._waiting += 1
+                self._moved = max(self._moved, since)
             while not work.done:
                 self.move()
                 if not work.done:
