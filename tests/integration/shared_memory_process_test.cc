@@ -5,8 +5,7 @@
 
 #include <csignal>
 #include <cstdint>
-#include <filesystem>
-#include <set>
+#include <ctime>
 #include <string>
 #include <thread>
 #include <vector>
@@ -19,6 +18,7 @@
 #include "runtime/base/clock.h"
 #include "runtime/base/status_matchers.h"
 #include "tests/integration/process_job.h"
+#include "tools/launch/shared_memory_sweep.h"
 
 namespace rz {
 namespace {
@@ -37,14 +37,6 @@ std::unique_ptr<Communicator> Open(Transport* transport) {
   auto comm = Communicator::Create(transport, options);
   if (!comm.ok() || !(*comm)->ShareMemory().ok() || !(*comm)->shares_memory()) return nullptr;
   return *std::move(comm);
-}
-
-std::set<std::string> SharedFiles() {
-  std::set<std::string> names;
-  for (const auto& entry : std::filesystem::directory_iterator("/dev/shm")) {
-    names.insert(entry.path().filename());
-  }
-  return names;
 }
 
 // All_gathers of so many elements until one fails, and of what: the inputs, private and large, are
@@ -74,7 +66,7 @@ absl::Status ReduceUntilFailure(Communicator& comm, int64_t count) {
 }
 
 TEST(SharedMemoryProcessTest, AKilledRankEndsTheOthersAndLeavesNothing) {
-  const std::set<std::string> before = SharedFiles();
+  const std::time_t began = std::time(nullptr);
   struct Case {
     int64_t count;
     bool gathers;
@@ -105,7 +97,7 @@ TEST(SharedMemoryProcessTest, AKilledRankEndsTheOthersAndLeavesNothing) {
       EXPECT_THAT(ends[0] + ends[2], HasSubstr("rank 1"));
     }
   }
-  EXPECT_EQ(SharedFiles(), before);
+  EXPECT_EQ(SweepSharedMemory("/dev/shm", began), 0);
 }
 
 TEST(SharedMemoryProcessTest, AnAbortFromAnotherThreadEndsEverybody) {
