@@ -1,5 +1,8 @@
 #include "runtime/transport/ucx/ucx_errors.h"
 
+#include <filesystem>
+#include <system_error>
+
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 
@@ -11,6 +14,13 @@ std::string SeenBy(Rank self, Epoch epoch) {
 }
 
 }  // namespace
+
+std::string WhyNoTcp(const std::string& network_devices) {
+  std::error_code error;
+  if (std::filesystem::exists(network_devices, error)) return "";
+  return absl::StrCat("; UCX finds no network device without ", network_devices,
+                      ", and so has no TCP: mount /sys (in a chroot, mount --rbind /sys ROOT/sys)");
+}
 
 absl::Status TruncatedError(Rank self, Rank source, Tag tag, size_t capacity) {
   return absl::OutOfRangeError(absl::StrCat(

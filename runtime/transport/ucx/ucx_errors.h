@@ -3,6 +3,7 @@
 #define RINGZERO_RUNTIME_TRANSPORT_UCX_UCX_ERRORS_H_
 
 #include <cstddef>
+#include <string>
 #include <string_view>
 
 #include "absl/status/status.h"
@@ -10,6 +11,9 @@
 #include "runtime/transport/transport.h"
 
 namespace rz {
+
+// To be added to an error: that UCX has no TCP here, and why; empty where it has network devices.
+std::string WhyNoTcp(const std::string& network_devices = "/sys/class/net");
 
 // A message longer than the receive it met: OutOfRange.
 absl::Status TruncatedError(Rank self, Rank source, Tag tag, size_t capacity);

@@ -119,7 +119,8 @@ absl::Status UcxTransport::ConnectTo(Peer& peer, const std::string& address) {
       "rank ", peer.rank.value(), " cannot be reached from rank ", self_.value(), ": ",
       ucs_status_string(status),
       "; do both run with the same transports? Where a host has a network device that others do "
-      "not reach, such as a container runtime's bridge, set UCX_NET_DEVICES to the one to use"));
+      "not reach, such as a container runtime's bridge, set UCX_NET_DEVICES to the one to use",
+      WhyNoTcp()));
 }
 
 absl::Status UcxTransport::CheckPost(Rank peer, Tag tag) const {

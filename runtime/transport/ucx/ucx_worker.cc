@@ -10,6 +10,7 @@
 #include "runtime/base/log.h"
 #include "runtime/base/status_macros.h"
 #include "runtime/transport/ucx/shared_room.h"
+#include "runtime/transport/ucx/ucx_errors.h"
 #include "runtime/transport/ucx/ucx_process.h"
 
 namespace rz {
@@ -17,7 +18,7 @@ namespace {
 
 absl::Status UcxError(std::string_view what, ucs_status_t status) {
   return absl::UnavailableError(absl::StrCat(absl::string_view(what.data(), what.size()),
-                                             " failed: ", ucs_status_string(status)));
+                                             " failed: ", ucs_status_string(status), WhyNoTcp()));
 }
 
 absl::Status Configure(ucp_config_t* config, const char* key, const std::string& value) {

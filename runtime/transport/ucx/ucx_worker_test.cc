@@ -7,6 +7,7 @@
 
 #include "gmock/gmock.h"
 #include "runtime/base/status_matchers.h"
+#include "runtime/transport/ucx/ucx_errors.h"
 
 namespace rz {
 namespace {
@@ -45,6 +46,12 @@ TEST(UcxWorkerTest, UnknownNetDeviceIsRefused) {
   options.net_device = "no_such_device0";
   EXPECT_THAT(UcxWorker::Create(options),
               StatusIs(absl::StatusCode::kUnavailable, HasSubstr("no_such_device0")));
+}
+
+TEST(UcxWorkerTest, WithoutNetworkDevicesErrorsSayWhatIsMissing) {
+  EXPECT_EQ(WhyNoTcp(::testing::TempDir()), "");
+  EXPECT_THAT(WhyNoTcp("/none/class/net"),
+              AllOf(HasSubstr("without /none/class/net"), HasSubstr("has no TCP: mount /sys")));
 }
 
 TEST(UcxWorkerTest, AddressFitsTheContract) {
