@@ -12,6 +12,15 @@ XML
   exit 0
 }
 
+# skip_without_modules NAME MODULE...: ends it so where /usr/bin/python3 lacks one of the modules.
+skip_without_modules() {
+  local module
+  for module in "${@:2}"; do
+    /usr/bin/python3 -c "import $module" 2>/dev/null ||
+      skip "$1" "/usr/bin/python3 has no $module: tools/setup --with torch"
+  done
+}
+
 # skip_with_sanitizer NAME LIBRARY: ends it so where LIBRARY has a sanitizer, which would have to be
 # the first library of a process.
 skip_with_sanitizer() {

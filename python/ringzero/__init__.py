@@ -15,7 +15,6 @@ import atexit
 import contextlib
 import functools
 import os
-import sys
 from typing import Any, Callable, List, Optional, cast
 
 from . import errors
@@ -28,7 +27,7 @@ from .errors import (
     InvalidArgumentError, InvalidHandleError, LibraryError, OutOfMemoryError, OutOfRangeError,
     PermissionDeniedError, TimeoutError, UnavailableError, UnsupportedError, WrongThreadError)
 from .functions import ReduceFunction
-from .job import Job, Server
+from .job import Job, Server, cause_of_exit
 from .request import Request
 from .zero import Zero
 
@@ -175,12 +174,8 @@ def _close_at_exit() -> None:
         comm.close_at_exit()
     if not is_initialized():
         return
-    # Set by the interpreter where an exception ended the program; in a shell it goes on after one.
-    error = None if hasattr(sys, "ps1") else getattr(sys, "last_value", None)
-    joined = world().job
-    if error is not None and joined is not None:
-        try:
-            joined.fail(f"{type(error).__name__}: {error}")
-        except Error:
-            pass
+    cause, joined = cause_of_exit(), world().job
+    if cause is not None and joined is not None:
+        with contextlib.suppress(Error):
+            joined.fail(cause)
     world().close_at_exit()

@@ -1,12 +1,22 @@
 """Jobs that this process is a rank of, and rendezvous servers."""
 
 import ctypes
+import sys
 from typing import Any, Optional
 
 from . import _library, errors
 from .request import call_in_background
 
 ANY_RANK = -1
+
+
+def cause_of_exit() -> Optional[str]:
+    """What has ended the program, for the other ranks: its exception; None where it ends well.
+
+    A shell goes on after one.
+    """
+    error = None if hasattr(sys, "ps1") else getattr(sys, "last_value", None)
+    return None if error is None else f"{type(error).__name__}: {error}"
 
 
 class Server:
@@ -102,7 +112,8 @@ class Job:
     def close(self) -> None:
         """Says that this rank is done; communicators are closed before. Again: nothing happens.
 
-        Rank 0 that serves the rendezvous waits until all others are done as well.
+        Rank 0 that serves the rendezvous waits until all others are done as well, join_timeout
+        at most.
         """
         if not self._handle:
             return

@@ -10,10 +10,7 @@ source tests/skip.sh
 
 ranks=()
 while [ $# -gt 0 ] && [ "$1" != -- ]; do ranks+=("$1"); shift; done
-for module in "${@:2}"; do
-  /usr/bin/python3 -c "import $module" 2>/dev/null ||
-    skip "$program" "/usr/bin/python3 has no $module: tools/setup --with torch"
-done
+skip_without_modules "$program" "${@:2}"
 skip_with_sanitizer "$program" "$library"
 for count in "${ranks[@]}"; do
   echo "$program with $count ranks"

@@ -7,8 +7,7 @@ netns_hosts=$1 library=$2 program=$3
 export RZ_LIBRARY=$PWD/$library PYTHONPATH=$PWD/python PYTHONDONTWRITEBYTECODE=1
 source tests/skip.sh
 
-/usr/bin/python3 -c "import torch" 2>/dev/null ||
-  skip torch_distributed_hosts "/usr/bin/python3 has no torch: tools/setup --with torch"
+skip_without_modules torch_distributed_hosts torch
 skip_with_sanitizer torch_distributed_hosts "$library"
 
 status=0

@@ -6,8 +6,7 @@ rz_run=$1 library=$2 program=$3
 export RZ_LIBRARY=$PWD/$library PYTHONPATH=$PWD/python PYTHONDONTWRITEBYTECODE=1
 source tests/skip.sh
 
-/usr/bin/python3 -c "import torch" 2>/dev/null ||
-  skip torch_example "/usr/bin/python3 has no torch: tools/setup --with torch"
+skip_without_modules torch_example torch
 skip_with_sanitizer torch_example "$library"
 
 check() {

@@ -12,10 +12,7 @@ shift 5
 export RZ_LIBRARY=$library PYTHONPATH=$PWD/python PYTHONDONTWRITEBYTECODE=1
 
 source tests/skip.sh
-for module in "$@"; do
-  /usr/bin/python3 -c "import $module" 2>/dev/null ||
-    skip "$page" "/usr/bin/python3 has no $module: tools/setup --with torch"
-done
+skip_without_modules "$page" "$@"
 skip_with_sanitizer "$page" "$library"
 
 folder=$TEST_TMPDIR/blocks

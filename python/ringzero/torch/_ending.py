@@ -3,13 +3,12 @@
 import atexit
 import contextlib
 import os
-import sys
 import threading
 import time
 from typing import List, Optional
 
 from ringzero import errors
-from ringzero.job import Job, Server
+from ringzero.job import Job, Server, cause_of_exit
 
 from ._progress import Progress
 
@@ -77,8 +76,5 @@ class Ending:
 
 @atexit.register
 def _end_all() -> None:
-    # As in ringzero/__init__: where an exception ended the program, the other ranks are told.
-    error = None if hasattr(sys, "ps1") else getattr(sys, "last_value", None)
-    cause = None if error is None else f"{type(error).__name__}: {error}"
     for ending in list(_alive):
-        ending.end("the program ends", cause, at_exit=True)
+        ending.end("the program ends", cause_of_exit(), at_exit=True)

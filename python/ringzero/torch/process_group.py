@@ -8,7 +8,7 @@ under way is a Work, which _progress moves.
 import contextlib
 import inspect
 import weakref
-from typing import Any, Dict, List, Optional, Sequence
+from typing import Any, Callable, Dict, List, Optional, Sequence
 
 import torch
 import torch.distributed as dist
@@ -135,16 +135,10 @@ class ProcessGroup(dist.ProcessGroup):
         for landing, reduction in zip(landings, reductions):
             if reduction.factor is not None:
                 landing.memory.mul_(reduction.factor)
-
-        def begin(comm: Communicator) -> Any:
-            if len(landings) == 1:
-                return comm.all_reduce(landings[0].memory, op=self._op(reductions[0]),
-                                       async_op=True)
-            with comm.group(async_op=True) as group:
-                for landing, reduction in zip(landings, reductions):
-                    comm.all_reduce(landing.memory, op=self._op(reduction))
-            return group
-        return self._start("all_reduce", begin, given, landings, opts)
+        return self._start("all_reduce", _as_one(
+            lambda comm, landing, reduction, **how: comm.all_reduce(
+                landing.memory, op=self._op(reduction), **how), landings, reductions),
+            given, landings, opts)
 
     def reduce(self, tensors: Any, opts: Any) -> Work:
         """The root's tensor = the reduction over ranks."""
@@ -187,28 +181,19 @@ class ProcessGroup(dist.ProcessGroup):
         columns = [list(column) for column in zip(*output_lists)]
         sent = [_wire.sent(given) for given in inputs]
         targets = [_wire.landings(column) for column in columns]
-
-        def begin(comm: Communicator) -> Any:
-            with comm.group(async_op=True) as group:
-                for flat, (memory, _) in zip(sent, targets):
-                    comm.all_gather(flat, memory)
-            return group
-        return self._start("all_gather", begin, [list(taken) for taken in output_lists],
-                           [landing for _, landings in targets for landing in landings], opts)
+        return self._start(
+            "all_gather", _as_one(Communicator.all_gather, sent, [memory for memory, _ in targets]),
+            [list(taken) for taken in output_lists],
+            [landing for _, landings in targets for landing in landings], opts)
 
     def all_gather_single_coalesced(self, outputs: Any, inputs: Any, opts: Any = None) -> Work:
         """Every output = all ranks' inputs, one after the other."""
         sent = [_wire.sent(given) for given in inputs]
         landings = [_wire.landing(taken) for taken in outputs]
-
-        def begin(comm: Communicator) -> Any:
-            if len(sent) == 1:
-                return comm.all_gather(sent[0], landings[0].memory, async_op=True)
-            with comm.group(async_op=True) as group:
-                for flat, landing in zip(sent, landings):
-                    comm.all_gather(flat, landing.memory)
-            return group
-        return self._start("all_gather", begin, list(outputs), landings, opts)
+        return self._start(
+            "all_gather",
+            _as_one(Communicator.all_gather, sent, [landing.memory for landing in landings]),
+            list(outputs), landings, opts)
 
     allgather_into_tensor_coalesced = all_gather_single_coalesced
 
@@ -271,16 +256,10 @@ class ProcessGroup(dist.ProcessGroup):
         reductions = [_wire.reduction(op, given.dtype) for given in inputs]
         sent = [reduction.scaled(_wire.sent(given)) for reduction, given in zip(reductions, inputs)]
         landings = [_wire.landing(taken) for taken in outputs]
-
-        def begin(comm: Communicator) -> Any:
-            if len(sent) == 1:
-                return comm.reduce_scatter(sent[0], landings[0].memory, self._op(reductions[0]),
-                                           async_op=True)
-            with comm.group(async_op=True) as group:
-                for flat, landing, reduction in zip(sent, landings, reductions):
-                    comm.reduce_scatter(flat, landing.memory, self._op(reduction))
-            return group
-        return self._start("reduce_scatter", begin, list(outputs), landings, opts)
+        return self._start("reduce_scatter", _as_one(
+            lambda comm, flat, landing, reduction, **how: comm.reduce_scatter(
+                flat, landing.memory, self._op(reduction), **how), sent, landings, reductions),
+            list(outputs), landings, opts)
 
     reduce_scatter_tensor_coalesced = reduce_scatter_single_coalesced
 
@@ -379,6 +358,20 @@ class _Together(torch._C._distributed_c10d.Work):
         """A future of all their results, [works, tensors]."""
         return torch.futures.collect_all([work.get_future() for work in self._works]).then(
             lambda all_of: [future.value() for future in all_of.value()])
+
+
+def _as_one(call: Callable[..., Any], *columns: Sequence[Any]) -> Callable[[Communicator], Any]:
+    """What begins `call(comm, *row)` for every row of the columns, as one operation."""
+    rows = list(zip(*columns))
+
+    def begin(comm: Communicator) -> Any:
+        if len(rows) == 1:
+            return call(comm, *rows[0], async_op=True)
+        with comm.group(async_op=True) as group:
+            for row in rows:
+                call(comm, *row)
+        return group
+    return begin
 
 
 def _listed(tensors: Any) -> List[torch.Tensor]:
