@@ -1,6 +1,9 @@
 // What a communicator says about its choices.
+#include <sched.h>
+
 #include <cstdint>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -9,6 +12,7 @@
 #include "collectives/testing/sim_job.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "runtime/base/cores.h"
 #include "runtime/base/status_matchers.h"
 #include "runtime/transport/sim/sim_world.h"
 
@@ -79,8 +83,25 @@ TEST(ExplainTest, RanksOfSeveralHostsTakeTheNetworksConstants) {
   ASSERT_OK_AND_ASSIGN(const bool shared, job.ShareMemory());
   EXPECT_FALSE(shared);
   for (int r = 0; r < kWorld; ++r) {
-    EXPECT_EQ(ReasonFor(job.comm(r)), "least predicted time over network");
+    EXPECT_EQ(ReasonFor(job.comm(r)), OwnCores().count >= 2
+                                          ? "least predicted time over network"
+                                          : "least predicted time over network, ranks share cores");
   }
+}
+
+// Three ranks of one host have one core; the other host's only rank knows.
+TEST(ExplainTest, RanksOfSeveralHostsAgreeThatCoresAreShared) {
+  std::thread([] {
+    cpu_set_t one;
+    CPU_ZERO(&one);
+    CPU_SET(sched_getcpu(), &one);
+    ASSERT_EQ(sched_setaffinity(0, sizeof one, &one), 0);
+    SimJob job(kWorld, {.hosts = {0, 0, 0, 1}}, {});
+    ASSERT_OK(job.ShareMemory().status());
+    for (int r = 0; r < kWorld; ++r) {
+      EXPECT_EQ(ReasonFor(job.comm(r)), "least predicted time over network, ranks share cores");
+    }
+  }).join();
 }
 
 TEST(ExplainTest, RanksThatShareMemorySaySo) {
