@@ -27,9 +27,23 @@ GatheredUnits::GatheredUnits(Communicator* communicator, const FlatLayout* layou
       const size_t other = layout->storage_unit(i);
       if (other == unit || std::find(needs.begin(), needs.end(), other) != needs.end()) continue;
       needs.push_back(other);
-      units_[other].lent = true;
+      units_[other].kept = true;
     }
     needs.push_back(unit);
+  }
+  KeepLast();
+}
+
+void GatheredUnits::KeepLast() {
+  int64_t between = 0;
+  int64_t kept = 0;
+  for (size_t unit = units_.size(); unit-- > 0;) {
+    const int64_t elements = layout_->unit(unit).elements();
+    kept += elements;
+    if (between > config_->max_reuse_distance) return;
+    if (between > 0 && kept > config_->max_live_parameters) return;
+    units_[unit].kept = true;
+    between += 2 * elements;
   }
 }
 
@@ -218,7 +232,7 @@ absl::Status GatheredUnits::Release(size_t unit, Pass pass) {
     return absl::FailedPreconditionError(absl::StrCat(
         "unit ", unit, " is still being gathered; wait for it with Gather before its release"));
   }
-  if (pass == Pass::kForward && IsKeptAfterForward(unit)) return absl::OkStatus();
+  if (pass == Pass::kForward && released.kept) return absl::OkStatus();
   released.used = false;
   for (const size_t needed : released.needs) LetGo(needed);
   return absl::OkStatus();
@@ -304,7 +318,7 @@ int64_t GatheredUnits::ElementsGatheredAStep(int64_t micro_steps) const {
     if (units_[unit].state == State::kStale) elements += parts.elements();
     elements += units_[unit].persistent
                     ? parts.flat.count
-                    : micro_steps * (IsKeptAfterForward(unit) ? 1 : 2) * parts.elements();
+                    : micro_steps * (units_[unit].kept ? 1 : 2) * parts.elements();
   }
   return elements;
 }

@@ -7,7 +7,7 @@
 // one only. What a buffer is given back for depends on the pass:
 //
 //   forward     let go of after it, to be gathered again for backward (3P on the wire); kept for
-//               backward where release_after_forward is false (2P), and so is the last unit always
+//               backward within max_reuse_distance (all of them: 2P), as always the last unit is
 //   backward    let go of
 //   evaluation  let go of; between steps only
 //
@@ -76,6 +76,11 @@ class GatheredUnits {
   // It has been started, and is not whole.
   bool IsOnItsWay(size_t unit) const { return units_[unit].used && !IsWhole(unit); }
 
+  // It is not to be gathered for `pass`, after a forward pass if that is backward.
+  bool IsHereFor(size_t unit, Pass pass) const {
+    return !sharded_ || units_[unit].persistent || (pass == Pass::kBackward && units_[unit].kept);
+  }
+
   // An operation that brings a unit; null where none does.
   Operation* awaited(size_t unit);
 
@@ -120,7 +125,7 @@ class GatheredUnits {
   struct Unit {
     State state = State::kReleased;
     bool persistent = false;
-    bool lent = false;  // others need it
+    bool kept = false;  // from forward to backward
     bool used = false;  // started, and not let go of
     int users = 0;      // of its buffer: itself and those that need it, as far as they are used
     std::vector<size_t> needs;  // the units that hold what its parameters are tied to, and itself
@@ -135,11 +140,10 @@ class GatheredUnits {
     bool taken = false;
   };
 
-  bool IsKeptAfterForward(size_t unit) const {
-    return !config_->release_after_forward || unit + 1 == units_.size() || units_[unit].lent;
-  }
   static StepPlace PlaceOf(size_t unit) { return {.unit = static_cast<int32_t>(unit)}; }
   absl::Status CheckUnit(size_t unit) const;
+  // Marks the units that are kept because they are used again soon.
+  void KeepLast();
   bool IsHere(size_t unit) const { return !sharded_ || units_[unit].state == State::kWhole; }
   std::byte* BufferOf(const Unit& unit) const;
   absl::Status StartOne(size_t unit);

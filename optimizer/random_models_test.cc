@@ -140,7 +140,7 @@ ZeroConfig DrawVariant(Draw& draw, const Job& job, ZeroStage stage) {
   config.announce_gradients = draw.OneIn(2);
   config.overlap_communication = draw.OneIn(2);
   config.buckets_in_flight = draw.Of({1, 2, 4});
-  config.release_after_forward = draw.OneIn(2);
+  config.max_reuse_distance = draw.Of<int64_t>({0, 400, 500'000'000});
   config.param_persistence_threshold = draw.Of<int64_t>({0, 0, 300});
   config.fuse_step = draw.OneIn(2);
   config.gather_behind_forward = draw.OneIn(2);

@@ -158,10 +158,9 @@ SimRanks::Action GatherOf(size_t unit, Pass pass) {
           [=](const ZeroOptimizer& optimizer) { return optimizer.IsGathered(unit); }};
 }
 
-// Ahead of use, where there is room.
 SimRanks::Action PrefetchOf(size_t unit, Pass pass) {
   return {[=](ZeroOptimizer& optimizer) {
-            (void)optimizer.StartGather(unit, pass);
+            optimizer.Prefetch(unit, pass);
             return absl::OkStatus();
           },
           Idle};
@@ -212,12 +211,13 @@ SimRanks::Script SimRanks::MicroStep(int rank) {
   }
   for (size_t unit = 0; unit < layout.unit_count(); ++unit) {
     script.push_back(GatherOf(unit, Pass::kForward));
+    script.push_back(PrefetchOf(unit, Pass::kForward));
     script.push_back(ReleaseOf(unit, Pass::kForward));
   }
   for (size_t unit = layout.unit_count(); unit-- > 0;) {
     script.push_back(GatherOf(unit, Pass::kBackward));
+    script.push_back(PrefetchOf(unit, Pass::kBackward));
     AppendGradients(rank, layout.unit(unit).first, layout.unit(unit).count, &script);
-    if (unit > 0) script.push_back(PrefetchOf(unit - 1, Pass::kBackward));
     script.push_back(ReleaseOf(unit, Pass::kBackward));
   }
   return script;

@@ -72,7 +72,7 @@ struct Variant {
   Announcement announcement = Announcement::kNone;
   bool overlap = false;
   int buckets_in_flight = 4;
-  bool release_after_forward = true;
+  int64_t max_reuse_distance = 0;
   int64_t persistence = 0;
   int64_t max_live = 1'000'000'000;
   uint64_t seed = 1;
@@ -88,8 +88,8 @@ constexpr Variant BehindForward(Variant variant) {
 std::ostream& operator<<(std::ostream& os, const Variant& v) {
   return os << "stage " << v.stage << ", algorithms '" << v.algorithms << "', bucket "
             << v.bucket_size << ", announcement " << static_cast<int>(v.announcement)
-            << ", overlap " << v.overlap << ", in flight " << v.buckets_in_flight << ", release "
-            << v.release_after_forward << ", persistence " << v.persistence << ", fused " << v.fused
+            << ", overlap " << v.overlap << ", in flight " << v.buckets_in_flight << ", reuse "
+            << v.max_reuse_distance << ", persistence " << v.persistence << ", fused " << v.fused
             << ", behind forward " << v.behind_forward;
 }
 
@@ -137,10 +137,11 @@ const Variant kAnnounced[] = {
     {ZeroStage::kThree, kRing, kWhole, Announcement::kBackward},
     {ZeroStage::kThree, kPairwise, 700, Announcement::kForward},
     {ZeroStage::kThree, kRing, 1, Announcement::kShuffled, false, 1},
-    {ZeroStage::kThree, kPairwise, 1, Announcement::kBackward, false, 4, false},
-    {ZeroStage::kThree, kRing, 1, Announcement::kShuffled, true, 2, true, 800},
-    {ZeroStage::kThree, "", 1, Announcement::kBackward, false, 4, false, kWhole},
-    {ZeroStage::kThree, kPairwise, 1, Announcement::kBackward, false, 4, true, 0, 1},
+    {ZeroStage::kThree, kPairwise, 1, Announcement::kBackward, false, 4, kWhole},
+    {ZeroStage::kThree, kRing, 700, Announcement::kBackward, false, 4, 500},
+    {ZeroStage::kThree, kRing, 1, Announcement::kShuffled, true, 2, 0, 800},
+    {ZeroStage::kThree, "", 1, Announcement::kBackward, false, 4, kWhole, kWhole},
+    {ZeroStage::kThree, kPairwise, 1, Announcement::kBackward, false, 4, 0, 0, 1},
 };
 
 ZeroConfig ConfigOf(const Variant& variant, DType dtype) {
@@ -152,7 +153,7 @@ ZeroConfig ConfigOf(const Variant& variant, DType dtype) {
   config.announce_gradients = variant.announcement != Announcement::kNone;
   config.overlap_communication = variant.overlap;
   config.buckets_in_flight = variant.buckets_in_flight;
-  config.release_after_forward = variant.release_after_forward;
+  config.max_reuse_distance = variant.max_reuse_distance;
   config.param_persistence_threshold = variant.persistence;
   config.max_live_parameters = variant.max_live;
   config.fuse_step = variant.fused;

@@ -172,11 +172,11 @@ TEST(TiedParametersTest, AllStagesHaveTheSameBitsWithMicroStepsAndUnusedNames) {
       std::string expected;
       for (const ZeroStage stage : kStages) {
         for (const uint64_t seed : {0, 1}) {
-          for (const bool release : {true, false}) {
+          for (const int64_t distance : {0, 1'000}) {
             ZeroConfig config = Config(stage, DType::kBFloat16);
             config.gradient_accumulation_steps = micro_steps;
             config.accumulation = policy;
-            config.release_after_forward = release;
+            config.max_reuse_distance = distance;
             config.param_persistence_threshold = seed == 0 ? 0 : 150;
             Trained trained;
             ASSERT_NO_FATAL_FAILURE(

@@ -40,6 +40,7 @@ absl::Status ValidateSizes(const ZeroConfig& config) {
     if (value < 1) return OutOfRange(field, static_cast<double>(value), "at least 1");
   }
   const std::pair<const char*, int64_t> at_least_zero[] = {
+      {"max_reuse_distance", config.max_reuse_distance},
       {"param_persistence_threshold", config.param_persistence_threshold},
       {"max_skipped_steps", config.max_skipped_steps},
   };
@@ -172,7 +173,7 @@ std::string Fingerprint(const ZeroConfig& config) {
       config.overlap_communication, " ", config.buckets_in_flight, " fused ",
       config.fuse_step ? static_cast<int>(*config.fuse_step) : -1, " inspected ",
       config.inspect_gradients, " behind ", config.gather_behind_forward, " announced ",
-      config.announce_gradients, " stage 3 ", config.release_after_forward, " ",
+      config.announce_gradients, " stage 3 ", config.max_reuse_distance, " ",
       config.prefetch_bucket_size, " ", config.max_live_parameters, " ",
       config.param_persistence_threshold);
 }

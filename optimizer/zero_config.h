@@ -118,9 +118,10 @@ struct ZeroConfig {
   // can have one. Changes no bit; ranks may differ.
   ProgressThreadUse progress_thread = ProgressThreadUse::kAuto;
 
-  // Stage 3: whether a unit's parameters are let go of after forward and gathered again for
-  // backward, all but the last unit's.
-  bool release_after_forward = true;
+  // Stage 3: a unit's parameters are kept from forward to backward where no more elements than
+  // these are used in between, as always the last unit's are, and where what is kept so is within
+  // max_live_parameters; others are gathered again.
+  int64_t max_reuse_distance = 0;
 
   // Stage 3: elements gathered ahead of their use, elements gathered at once, and the size up to
   // which a unit of parameters is kept whole on every rank.

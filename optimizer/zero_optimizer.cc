@@ -114,6 +114,8 @@ absl::Status ZeroOptimizer::StartGather(size_t unit, Pass pass) {
   return impl_->StartGather(unit, pass);
 }
 
+void ZeroOptimizer::Prefetch(size_t unit, Pass pass) { impl_->Prefetch(unit, pass); }
+
 bool ZeroOptimizer::IsGathered(size_t unit) const { return impl_->IsGathered(unit); }
 
 absl::Status ZeroOptimizer::Release(size_t unit, Pass pass) { return impl_->Release(unit, pass); }

@@ -184,6 +184,11 @@ class ZeroOptimizer {
   absl::Status StartGather(size_t unit, Pass pass);
   bool IsGathered(size_t unit) const;
 
+  // Begins to gather what follows `unit`, as far as prefetch_bucket_size and max_live_parameters
+  // allow: forward's units rise and are followed by backward's, which fall. Where it fails so does
+  // the Gather of what it was to bring.
+  void Prefetch(size_t unit, Pass pass);
+
   // The unit has been used in `pass`. From backward: its gradients not announced are zero.
   //   InvalidArgument     there is no such unit
   //   FailedPrecondition  it is still being gathered

@@ -142,6 +142,22 @@ absl::Status ZeroOptimizer::Impl::StartGather(size_t unit, Pass pass) {
   return units_.Start(unit);
 }
 
+// All ranks start the same: what is left out follows from the config, and not from when gathers
+// end.
+void ZeroOptimizer::Impl::Prefetch(size_t unit, Pass pass) {
+  const size_t turn = layout_.unit_count();
+  const size_t end = pass == Pass::kEvaluation ? turn : 2 * turn;
+  int64_t room = config_.prefetch_bucket_size;
+  for (size_t at = (pass == Pass::kBackward ? 2 * turn - 1 - unit : unit) + 1; at < end; ++at) {
+    const size_t next = at < turn ? at : 2 * turn - 1 - at;
+    const Pass use = at < turn ? pass : Pass::kBackward;
+    if (units_.IsHereFor(next, use)) continue;
+    const bool is_before_its_release = use != pass && next >= unit;
+    room -= layout_.unit(next).elements();
+    if (is_before_its_release || room < 0 || !StartGather(next, use).ok()) return;
+  }
+}
+
 absl::Status ZeroOptimizer::Impl::Gather(size_t unit, Pass pass) {
   const Communicator::Turn turn(communicator_);
   RZ_RETURN_IF_ERROR(StartGather(unit, pass));

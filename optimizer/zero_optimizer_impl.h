@@ -59,6 +59,7 @@ class ZeroOptimizer::Impl {
   void Run();
 
   absl::Status StartGather(size_t unit, Pass pass);
+  void Prefetch(size_t unit, Pass pass);
   absl::Status Gather(size_t unit, Pass pass);
   bool IsGathered(size_t unit) const;
   absl::Status Release(size_t unit, Pass pass);

@@ -228,6 +228,7 @@ absl::Status FillZero(const proto::Config& from, ZeroConfig* zero) {
   zero->overlap_communication = sharding.overlap_comm();
   zero->prefetch_bucket_size = sharding.stage3_prefetch_bucket_size();
   zero->max_live_parameters = sharding.stage3_max_live_parameters();
+  zero->max_reuse_distance = sharding.stage3_max_reuse_distance();
   zero->param_persistence_threshold = sharding.stage3_param_persistence_threshold();
   RZ_RETURN_IF_ERROR(ValidateOptimizer(zero->optimizer));
   RZ_RETURN_IF_ERROR(ValidateSchedule(zero->schedule));

@@ -92,8 +92,8 @@ constexpr char kEveryKey[] = R"({
     "steps_per_print": 5, "wall_clock_breakdown": true, "memory_breakdown": true,
     "zero_optimization": {"stage": 3, "reduce_bucket_size": 5e8, "allgather_bucket_size": 1e6,
       "overlap_comm": true, "stage3_prefetch_bucket_size": 11, "stage3_max_live_parameters": 12,
-      "stage3_param_persistence_threshold": 13, "contiguous_gradients": true,
-      "sub_group_size": 1e9},
+      "stage3_param_persistence_threshold": 13, "stage3_max_reuse_distance": 14,
+      "contiguous_gradients": true, "sub_group_size": 1e9},
     "ringzero": {"accumulation": "shard", "buckets_in_flight": 9,
       "max_skipped_steps": 3, "fused_step": false, "inspect_gradients": false,
       "progress_thread": "on"}})";
@@ -134,6 +134,7 @@ TEST(ParseConfigTest, EveryKey) {
   EXPECT_EQ(zero.prefetch_bucket_size, 11);
   EXPECT_EQ(zero.max_live_parameters, 12);
   EXPECT_EQ(zero.param_persistence_threshold, 13);
+  EXPECT_EQ(zero.max_reuse_distance, 14);
   EXPECT_EQ(zero.buckets_in_flight, 9);
   EXPECT_EQ(zero.max_skipped_steps, 3);
   EXPECT_EQ(zero.fuse_step, false);

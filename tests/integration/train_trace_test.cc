@@ -212,9 +212,10 @@ TEST_P(TrainTraceTest, ShowsEachLayerBucketAndUnit) {
   EXPECT_EQ(reduced, kModelBytes * kRanks * kSteps);
   EXPECT_EQ(controls, kRanks * kSteps);
   const std::string stage = GetParam();
-  // In stage 3 for forward and for backward, but for the last layer, of 192 elements.
+  // In stage 3 for forward and for backward, but for the last layer, of 192 elements, and the one
+  // before, of 480, which are kept.
   const int64_t gathered_a_step = stage == "ddp" ? 0
-                                  : stage == "3" ? 2 * kModelBytes - 2 * 192
+                                  : stage == "3" ? 2 * kModelBytes - 2 * (192 + 480)
                                                  : kModelBytes;
   EXPECT_EQ(gathered, gathered_a_step * kRanks * kSteps);
 }

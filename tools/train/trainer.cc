@@ -35,7 +35,15 @@ constexpr int64_t kMinTestBatch = 64;
 // A model of a few units has small ones: with tiles and buckets made for large models one of them
 // would be the whole.
 constexpr int64_t kTilesOfModel = 16;
-constexpr int kBucketsInFlight = 2;
+
+// With padding, at most: behind what is trained and behind what is frozen.
+int64_t LargestUnit(const Model& model, int world) {
+  std::vector<int64_t> elements(model.unit_count(), 2 * kAlignmentElements * world);
+  for (const ModelParameter& parameter : model.parameters()) {
+    if (parameter.tied_to.empty()) elements[parameter.unit] += parameter.element_count;
+  }
+  return *std::max_element(elements.begin(), elements.end());
+}
 
 void FitToModel(const Model& model, int world, ZeroConfig* zero) {
   const int64_t chunk = std::max<int64_t>(1, model.ParameterCount() / (kTilesOfModel * world));
@@ -44,7 +52,9 @@ void FitToModel(const Model& model, int world, ZeroConfig* zero) {
                           kAlignmentElements, kDefaultTileChunk);
   if (HoldsWholeGradients(zero->stage)) return;
   zero->reduce_bucket_size = zero->tile_chunk * world;
-  zero->buckets_in_flight = kBucketsInFlight;
+  // Any unit may be on its way beside the one in use. Without more memory than that takes, the last
+  // ones can wait for backward.
+  zero->prefetch_bucket_size = zero->max_reuse_distance = LargestUnit(model, world);
 }
 
 ZeroConfig StepConfig(const TrainConfig& config, const Model& model, int world, int64_t total_steps,
@@ -136,12 +146,7 @@ void Trainer::Enter(size_t unit, Pass pass) {
 absl::Status Trainer::Load(size_t unit, Pass pass, absl::Span<float> parameters) {
   Enter(unit, pass);
   RZ_RETURN_IF_ERROR(optimizer_->Gather(unit, pass));
-  const size_t next = pass == Pass::kBackward ? unit - 1 : unit + 1;
-  if (next < model_->unit_count() &&
-      optimizer_->layout().unit(next).elements() <= optimizer_->config().prefetch_bucket_size) {
-    // Where there is no room for it, it comes when it is needed; what else went wrong stays wrong.
-    (void)optimizer_->StartGather(next, pass);
-  }
+  optimizer_->Prefetch(unit, pass);
   const ParamUnit& range = optimizer_->layout().unit(unit);
   for (size_t index = range.first; index < range.first + range.count; ++index) {
     const size_t count = ElementCount(index);
