@@ -34,16 +34,24 @@ GatheredUnits::GatheredUnits(Communicator* communicator, const FlatLayout* layou
   KeepLast();
 }
 
+// A unit may lie in the buffer of the largest one. Beside what is kept there must be room for the
+// unit in use and for one that is held meanwhile.
 void GatheredUnits::KeepLast() {
+  int64_t largest = 0;
+  int64_t buffers = 2;
+  for (size_t unit = 0; unit < units_.size(); ++unit) {
+    largest = std::max(largest, layout_->unit(unit).elements());
+    if (units_[unit].kept) ++buffers;
+  }
   int64_t between = 0;
-  int64_t kept = 0;
   for (size_t unit = units_.size(); unit-- > 0;) {
-    const int64_t elements = layout_->unit(unit).elements();
-    kept += elements;
     if (between > config_->max_reuse_distance) return;
-    if (between > 0 && kept > config_->max_live_parameters) return;
+    if (!units_[unit].kept) ++buffers;
+    if (between > 0 && buffers > config_->max_live_parameters / std::max<int64_t>(largest, 1)) {
+      return;
+    }
     units_[unit].kept = true;
-    between += 2 * elements;
+    between += 2 * layout_->unit(unit).elements();
   }
 }
 

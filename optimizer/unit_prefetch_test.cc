@@ -1,10 +1,13 @@
 // What is gathered ahead of its use, and what is kept from forward to backward.
+#include <algorithm>
 #include <cstdint>
 #include <memory>
 #include <vector>
 
+#include "absl/types/span.h"
 #include "gmock/gmock.h"
 #include "optimizer/sim_ranks.h"
+#include "optimizer/zero_config.h"
 #include "optimizer/zero_optimizer.h"
 #include "runtime/base/status_matchers.h"
 
@@ -113,7 +116,8 @@ TEST(UnitPrefetchTest, NothingIsGatheredAheadBeyondTheLiveParameters) {
   EXPECT_THAT(Gathered(*ranks), ElementsAre(0, 1));
 }
 
-// Between its two uses the last unit has none, the one before 128 elements, then 384 and 768.
+// Between its two uses the last unit has none, the one before 128 elements, then 384 and 768. What
+// is kept may take buffers of 256, and two are left to others: whatever may live, a step goes on.
 TEST(UnitPrefetchTest, UnitsWithinTheReuseDistanceAreKeptAndSentOnce) {
   struct Case {
     int64_t distance;
@@ -121,9 +125,10 @@ TEST(UnitPrefetchTest, UnitsWithinTheReuseDistanceAreKeptAndSentOnce) {
     std::vector<size_t> kept;
     int64_t elements;  // gathered in a step
   };
-  const Case cases[] = {{0, 1'000, {3}, 2 * 640 - 64},       {127, 1'000, {3}, 2 * 640 - 64},
-                        {128, 1'000, {2, 3}, 2 * 640 - 192}, {384, 1'000, {1, 2, 3}, 2 * 640 - 384},
-                        {768, 1'000, {0, 1, 2, 3}, 640},     {768, 383, {2, 3}, 2 * 640 - 192}};
+  const Case cases[] = {{0, 1'600, {3}, 2 * 640 - 64},       {127, 1'600, {3}, 2 * 640 - 64},
+                        {128, 1'600, {2, 3}, 2 * 640 - 192}, {384, 1'600, {1, 2, 3}, 2 * 640 - 384},
+                        {768, 1'600, {0, 1, 2, 3}, 640},     {768, 1'100, {2, 3}, 2 * 640 - 192},
+                        {768, 300, {3}, 2 * 640 - 64}};
   for (const Case& c : cases) {
     SCOPED_TRACE(c.distance);
     const auto ranks = MakeRanks(1, c.distance, c.live);

@@ -185,8 +185,9 @@ class ZeroOptimizer {
   bool IsGathered(size_t unit) const;
 
   // Begins to gather what follows `unit`, as far as prefetch_bucket_size and max_live_parameters
-  // allow: forward's units rise and are followed by backward's, which fall. Where it fails so does
-  // the Gather of what it was to bring.
+  // allow: forward's units rise and are followed by backward's, which fall. No gradient may be
+  // under way (StartAddGradient): ranks would begin in different orders. Where it fails so does the
+  // Gather of what it was to bring.
   void Prefetch(size_t unit, Pass pass);
 
   // The unit has been used in `pass`. From backward: its gradients not announced are zero.

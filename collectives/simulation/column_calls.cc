@@ -37,7 +37,9 @@ LaneLayout LayoutOf(const Call& call, const AlgorithmTraits& traits, int hosts, 
 ColumnPlanner::ColumnPlanner(const SimulatedCall* whole, int hosts)
     : whole_(*whole),
       hosts_(hosts),
-      selector_(hosts, whole->slice_bytes, LinkKind::kNetwork, WantedAlgorithms{}) {}
+      selector_(hosts, whole->slice_bytes, LinkKind::kNetwork, WantedAlgorithms{}) {
+  selector_.UseHosts({hosts, 1, 1, whole->cores_are_few});
+}
 
 absl::StatusOr<std::unique_ptr<ColumnPlanner::Planned>> ColumnPlanner::PlanOf(const Call& call) {
   const Request request = RequestOf(call, whole_.mode);

@@ -41,7 +41,7 @@ class ColumnPlanner {
  private:
   const SimulatedCall& whole_;
   const int hosts_;
-  const Selector selector_;
+  Selector selector_;
   std::map<std::tuple<Collective, Algorithm, Format>, SharedSchedules> schedules_;
 };
 

@@ -25,7 +25,8 @@ absl::StatusOr<Plan> PlanOf(const SimulatedCall& call, const Schedule* schedule)
     if (call.world <= call.links.ranks_per_host) selector.ShareMemory();
     selector.UseHosts({.hosts = (call.world - 1) / call.links.ranks_per_host + 1,
                        .smallest = last == 0 ? most : last,
-                       .largest = most});
+                       .largest = most,
+                       .cores_are_few = call.cores_are_few});
   }
   const Request request = {
       .collective = call.collective, .dtype = call.dtype, .count = call.count, .mode = call.mode};

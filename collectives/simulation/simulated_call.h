@@ -39,6 +39,9 @@ struct SimulatedCall {
 
   LinkOptions links;
 
+  // Ranks of a host outnumber its cores: communicators, which find that out, choose otherwise then.
+  bool cores_are_few = false;
+
   // Bytes of the caller's dtype that a rank adds to others in a second; 0: in no time.
   double reduce_bandwidth = 0;
 

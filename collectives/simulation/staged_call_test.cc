@@ -16,6 +16,7 @@
 #include "collectives/testing/sim_job.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "runtime/base/cores.h"
 #include "runtime/base/status_matchers.h"
 #include "runtime/transport/sim/sim_world.h"
 
@@ -47,6 +48,8 @@ SimulatedCall CallOf(Collective collective, int world, int ranks_per_host, int64
   call.world = world;
   call.count = count;
   call.links.ranks_per_host = ranks_per_host;
+  // Of this machine: communicators over SimWorld count its cores.
+  call.cores_are_few = ranks_per_host > OwnCores().count;
   return call;
 }
 

@@ -2,13 +2,13 @@
 
 import importlib.util
 import os
-import re
 import socket
 import subprocess
 import sys
 import unittest
 
 from free_ports import two_free_ports
+from notices import without_notices
 
 # Each is a whole program; `end` is what it does last.
 _PROGRAM = """
@@ -82,10 +82,6 @@ rz.rebuild()
 """
 
 
-# What a rank says that has waited for another for 5 s, as it may on a busy machine.
-_WAITS = re.compile(r"^W\d+ .*\] rank \d waits for (rank \d:|the rendezvous at ).*\n", re.MULTILINE)
-
-
 def run(begin, end, environments):
     """The exit status and the error output of one process for each environment."""
     ranks = [subprocess.Popen([sys.executable, "-c", _PROGRAM.format(begin=begin, end=end)],
@@ -94,7 +90,7 @@ def run(begin, end, environments):
     outcomes = []
     for rank in ranks:
         _, text = rank.communicate(timeout=120)
-        outcomes.append((rank.returncode, _WAITS.sub("", text)))
+        outcomes.append((rank.returncode, without_notices(text)))
     return outcomes
 
 

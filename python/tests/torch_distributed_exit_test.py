@@ -1,13 +1,13 @@
 """How programs over the backend ringzero end: quietly, or so that the other ranks are told."""
 
 import os
-import re
 import signal
 import subprocess
 import sys
 import unittest
 
 from free_ports import two_free_ports
+from notices import without_notices
 
 # Each is a whole program of torchrun's environment; `end` is what it does last.
 _PROGRAM = """
@@ -50,10 +50,6 @@ _ONE_FAILS = "if dist.get_rank() == 0: raise ValueError('no such file')\ndist.ba
 _ONE_IS_KILLED = "if dist.get_rank() == 0: os.kill(os.getpid(), signal.SIGKILL)\ndist.barrier()"
 
 
-# What a rank says that has waited for another for 5 s, as it may on a busy machine.
-_WAITS = re.compile(r"^W\d+ .*\] rank \d waits for (rank \d:|the rendezvous at ).*\n", re.MULTILINE)
-
-
 def run(end):
     """The exit status and the error output of two ranks."""
     port = two_free_ports()
@@ -66,7 +62,7 @@ def run(end):
     outcomes = []
     for rank in ranks:
         _, text = rank.communicate(timeout=120)
-        outcomes.append((rank.returncode, _WAITS.sub("", text)))
+        outcomes.append((rank.returncode, without_notices(text)))
     return outcomes
 
 

@@ -72,8 +72,8 @@ class MembershipEpoch {
   bool WasMember(const MemberId& id) const;
   void LeaveLate(Rank rank) { members_[rank.value()].left = true; }
   std::set<Rank> NotComing() const;
-  // Which ranks have not left; once it has failed, which of them are there and not told of it.
   void TellLate(Rank rank) { members_[rank.value()].told = true; }
+  // Which ranks have not left; once it has failed, which of them are there and not told of it.
   std::vector<Rank> NotDone() const;
   bool Holds(Incarnation incarnation) const { return rank_of_.contains(incarnation); }
 

@@ -250,9 +250,11 @@ class Progress:
         since = time.monotonic()
         if seconds is not None:
             work.deadline, work.seconds = since + seconds, seconds
+        counted = 0
         try:
             with self._lock:
                 self._waiting += 1
+                counted = 1
                 self._moved = max(self._moved, since)
             while not work.done:
                 self.move()
@@ -263,7 +265,7 @@ class Progress:
             raise
         finally:
             with self._lock:
-                self._waiting -= 1
+                self._waiting -= counted
 
     def _pending(self) -> List[Work]:
         return [*self._collectives, *self._messages]
