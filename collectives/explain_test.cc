@@ -1,9 +1,6 @@
 // What a communicator says about its choices.
-#include <sched.h>
-
 #include <cstdint>
 #include <string>
-#include <thread>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -13,12 +10,14 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "runtime/base/cores.h"
+#include "runtime/base/one_core.h"
 #include "runtime/base/status_matchers.h"
 #include "runtime/transport/sim/sim_world.h"
 
 namespace rz {
 namespace {
 
+using ::rz::testing::OnOneCore;
 using ::rz::testing::SimJob;
 using ::rz::testing::StatusIs;
 using ::testing::AllOf;
@@ -91,17 +90,13 @@ TEST(ExplainTest, RanksOfSeveralHostsTakeTheNetworksConstants) {
 
 // Three ranks of one host have one core; the other host's only rank knows.
 TEST(ExplainTest, RanksOfSeveralHostsAgreeThatCoresAreShared) {
-  std::thread([] {
-    cpu_set_t one;
-    CPU_ZERO(&one);
-    CPU_SET(sched_getcpu(), &one);
-    ASSERT_EQ(sched_setaffinity(0, sizeof one, &one), 0);
+  OnOneCore([] {
     SimJob job(kWorld, {.hosts = {0, 0, 0, 1}}, {});
     ASSERT_OK(job.ShareMemory().status());
     for (int r = 0; r < kWorld; ++r) {
       EXPECT_EQ(ReasonFor(job.comm(r)), "least predicted time over network, ranks share cores");
     }
-  }).join();
+  });
 }
 
 TEST(ExplainTest, RanksThatShareMemorySaySo) {

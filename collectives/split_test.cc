@@ -1,12 +1,9 @@
 // Communicators split from others over the same transport.
-#include <sched.h>
-
 #include <algorithm>
 #include <cstdint>
 #include <functional>
 #include <memory>
 #include <optional>
-#include <thread>
 #include <vector>
 
 #include "collectives/communicator.h"
@@ -16,12 +13,14 @@
 #include "gtest/gtest.h"
 #include "runtime/base/clock.h"
 #include "runtime/base/cores.h"
+#include "runtime/base/one_core.h"
 #include "runtime/base/status_matchers.h"
 #include "runtime/transport/sim/sim_world.h"
 
 namespace rz {
 namespace {
 
+using ::rz::testing::OnOneCore;
 using ::rz::testing::SimJob;
 using ::rz::testing::StatusIs;
 using ::testing::HasSubstr;
@@ -298,13 +297,7 @@ TEST(SplitTest, APartWaitsBrieflyWhereTheJobsRanksOfItsHostOutnumberCores) {
 }
 
 TEST(SplitTest, RanksWaitBrieflyWhereTheyOutnumberTheCoresThatTheyAreBoundTo) {
-  std::thread([] {
-    cpu_set_t one;
-    CPU_ZERO(&one);
-    CPU_SET(sched_getcpu(), &one);
-    ASSERT_EQ(sched_setaffinity(0, sizeof one, &one), 0);
-    EXPECT_LT(TurnsOfAPair({0, 0, 1, 1, 1, 1}), kSpins);
-  }).join();
+  OnOneCore([] { EXPECT_LT(TurnsOfAPair({0, 0, 1, 1, 1, 1}), kSpins); });
 }
 
 TEST(SplitTest, IdsOfCreateAreDistinct) {

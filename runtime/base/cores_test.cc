@@ -1,25 +1,18 @@
 #include "runtime/base/cores.h"
 
-#include <sched.h>
-
-#include <thread>
-
 #include "gtest/gtest.h"
+#include "runtime/base/one_core.h"
 
 namespace rz {
 namespace {
 
 TEST(CoresTest, AThreadThatIsBoundHasOneCore) {
-  std::thread([] {
-    const Cores before = OwnCores();
-    ASSERT_GE(before.count, 1);
-    cpu_set_t one;
-    CPU_ZERO(&one);
-    CPU_SET(sched_getcpu(), &one);
-    ASSERT_EQ(sched_setaffinity(0, sizeof one, &one), 0);
+  const Cores before = OwnCores();
+  ASSERT_GE(before.count, 1);
+  testing::OnOneCore([&before] {
     EXPECT_EQ(OwnCores().count, 1);
     if (before.count > 1) EXPECT_NE(OwnCores().hash, before.hash);
-  }).join();
+  });
 }
 
 TEST(CoresTest, CoresOfThreadsThatMayRunOnTheSameOnesCountOnce) {
