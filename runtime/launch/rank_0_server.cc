@@ -9,13 +9,12 @@
 #include "runtime/base/log.h"
 #include "runtime/base/status_macros.h"
 #include "runtime/base/sync.h"
+#include "runtime/rendezvous/limits.h"
 #include "runtime/rendezvous/membership_text.h"
 #include "runtime/rendezvous/wait_notices.h"
 
 namespace rz {
 namespace {
-
-constexpr absl::Duration kFirstNotice = absl::Seconds(5);
 
 struct Shared {
   std::unique_ptr<RendezvousServer> server;
@@ -60,7 +59,7 @@ absl::Status Rank0Server::ServeUntilDone(const std::string& job, Epoch epoch,
                                          absl::Duration patience) {
   RendezvousService& service = *server_.service();
   const WaitNotices notices(
-      kFirstNotice,
+      limits::kFirstNotice,
       [&](absl::Duration waited) {
         return absl::StrCat("rank 0 is done and serves the rendezvous, ",
                             absl::FormatDuration(absl::Floor(waited, absl::Seconds(1))), " of ",

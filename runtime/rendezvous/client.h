@@ -46,7 +46,7 @@ struct RendezvousClientOptions {
 
   // A Join that takes longer says what it waits for, then ever more rarely. `say` may be called
   // from another thread; empty: a warning in the log.
-  absl::Duration first_notice = absl::Seconds(5);
+  absl::Duration first_notice = limits::kFirstNotice;
   std::function<void(const std::string&)> say;
 };
 

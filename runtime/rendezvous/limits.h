@@ -46,6 +46,9 @@ inline constexpr absl::Duration kDefaultConnectTimeout = absl::Seconds(60);
 inline constexpr absl::Duration kMaxTimeout = absl::Hours(1);  // longer proposals are clamped
 inline constexpr absl::Duration kRpcTimeout = absl::Seconds(10);
 
+// A wait that takes longer says what it waits for.
+inline constexpr absl::Duration kFirstNotice = absl::Seconds(5);
+
 // How long a suspicion (a broken connection, one rank's word about another) waits for somebody who
 // knows better, such as the launcher with the exit status.
 inline constexpr absl::Duration kSuspicionGrace = absl::Milliseconds(500);
