@@ -41,8 +41,8 @@ SharedLink::SharedLink(Transport* transport, const Group& group, uint32_t commun
 int SharedLink::Poll() {
   int moved = exchange_.Poll() ? 1 : 0;
   moved += engine_.Poll();
-  if (moved == 0) return 0;
-  waits_ = 0;
+  if (moved > 0) waits_ = 0;
+  // Also where nothing moved: the last to call has found the others' lines as it called.
   exchange_.Release(engine_.idle() ? exchange_.agreed() : engine_.oldest() - 1);
   return moved;
 }

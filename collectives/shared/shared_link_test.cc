@@ -64,6 +64,14 @@ struct Ranks {
     links[rank]->exchange().EndCall();
   }
 
+  // What is carried by messages: shared memory only compares it.
+  void CallOverMessages(int rank, int64_t number) {
+    CallDescriptor call;
+    call.number = number;
+    links[rank]->exchange().BeginCall(call, static_cast<uint64_t>(number));
+    links[rank]->exchange().EndCall();
+  }
+
   // Waits of rank 0, with nothing to come, until it sleeps.
   int WaitsBeforeSleep(bool patient = false) {
     int waits = 0;
@@ -89,6 +97,17 @@ TEST(SharedLinkTest, MemoryThatCannotBeReadIsTroubleAndItsRankIsNamed) {
   EXPECT_THAT(ranks.links[0]->trouble(),
               StatusIs(absl::StatusCode::kUnavailable,
                        HasSubstr("the memory of rank 1 cannot be reached any more")));
+}
+
+// The last to call finds all others' lines at once, and nothing moves for it any more; the others
+// need its leave all the same before they write over what it has read.
+TEST(SharedLinkTest, ARankThatIsAlwaysTheLastToCallReleasesLines) {
+  Ranks ranks;
+  for (int64_t number = 1; number <= 3 * kSharedLines; ++number) {
+    for (int r : {1, 0}) ranks.CallOverMessages(r, number);
+    for (int r : {0, 1, 0}) ranks.links[r]->Poll();
+    for (int r : {0, 1}) ASSERT_EQ(ranks.links[r]->exchange().agreed(), number) << "rank " << r;
+  }
 }
 
 TEST(SharedLinkTest, SpinsWhereAllRanksOfTheHostHaveACore) {

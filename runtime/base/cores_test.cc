@@ -11,7 +11,9 @@ TEST(CoresTest, AThreadThatIsBoundHasOneCore) {
   ASSERT_GE(before.count, 1);
   testing::OnOneCore([&before] {
     EXPECT_EQ(OwnCores().count, 1);
-    if (before.count > 1) EXPECT_NE(OwnCores().hash, before.hash);
+    if (before.count > 1) {
+      EXPECT_NE(OwnCores().hash, before.hash);
+    }
   });
 }
 
