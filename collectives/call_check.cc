@@ -58,6 +58,8 @@ class Check {
   absl::Status CheckCounts(const char* name, absl::Span<const int64_t> counts) const;
   absl::Status CheckVariant() const;
   Extent EvenExtent() const;
+  // Of the calls with shards.
+  Extent ShardExtent() const;
   Extent VariantExtent() const;
   absl::Status CheckBuffers(const Extent& extent) const;
   absl::Status CheckOverlap(const Extent& extent) const;
@@ -83,7 +85,8 @@ absl::Status Check::CheckNumbers() const {
   if (call_.has_counts) return CheckVariant();
   if (call_.count < 0) return Wrong(absl::StrCat("count ", call_.count, " is negative"));
   const int64_t copies = call_.collective == Collective::kAllToAll ? world_ : 1;
-  if (call_.count > std::numeric_limits<int64_t>::max() / ElementSize(call_.dtype) / copies) {
+  int64_t bytes;
+  if (__builtin_mul_overflow(call_.count, ElementSize(call_.dtype) * copies, &bytes)) {
     return Wrong(absl::StrCat("the bytes of ", call_.count, " ", TypeName(),
                               copies == 1 ? "" : " for each rank", " overflow 64 bits"));
   }
@@ -128,6 +131,23 @@ absl::Status Check::CheckVariant() const {
 }
 
 Check::Extent Check::EvenExtent() const {
+  const bool is_root = rank_ == call_.root;
+  switch (call_.collective) {
+    case Collective::kAllReduce:
+    case Collective::kBroadcast:
+      return {call_.count, call_.count, 0};
+    case Collective::kReduce:
+      return {call_.count, is_root ? call_.count : 0, 0};
+    case Collective::kAllToAll:
+      return {call_.count * world_, call_.count * world_, kNowhere};
+    case Collective::kBarrier:
+      return {};
+    default:
+      return ShardExtent();
+  }
+}
+
+Check::Extent Check::ShardExtent() const {
   const ChunkLayout layout(call_.count, world_, call_.options.tile_chunk);
   const int64_t shard = layout.ShardCount(rank_);
   const bool is_root = rank_ == call_.root;
@@ -136,25 +156,15 @@ Check::Extent Check::EvenExtent() const {
     own = layout.tile_count() == 1 ? layout.Chunk(0, rank_).offset : 0;
   }
   switch (call_.collective) {
-    case Collective::kAllReduce:
-    case Collective::kBroadcast:
-      return {call_.count, call_.count, 0};
-    case Collective::kReduce:
-      return {call_.count, is_root ? call_.count : 0, 0};
     case Collective::kReduceScatter:
       return {call_.count, call_.options.kernel != nullptr ? 0 : shard, own};
     case Collective::kAllGather:
       return {shard, call_.count, own, true};
     case Collective::kGather:
       return {shard, is_root ? call_.count : 0, own, true};
-    case Collective::kScatter:
+    default:
       return {is_root ? call_.count : 0, shard, own};
-    case Collective::kAllToAll:
-      return {call_.count * world_, call_.count * world_, kNowhere};
-    case Collective::kBarrier:
-      return {};
   }
-  return {};
 }
 
 Check::Extent Check::VariantExtent() const {

@@ -58,9 +58,8 @@ void CallGuard::End() {
   }
 }
 
-const absl::Status& CallGuard::verdict() const {
+const absl::Status& CallGuard::VerdictOfChannel() const {
   static const auto& ok = *new absl::Status;
-  if (shared_ != nullptr) return shared_->verdict();
   return channel_ == nullptr ? ok : channel_->verdict();
 }
 
@@ -99,8 +98,6 @@ absl::Status CallGuard::Symptom(const absl::Status& trouble) const {
 absl::Status CallGuard::LossOfLast() const {
   return channel_ == nullptr || shared_ != nullptr ? absl::OkStatus() : channel_->FailureOfLast();
 }
-
-absl::Status CallGuard::pending_failure() const { return verdict().ok() ? trouble_ : verdict(); }
 
 Deadline CallGuard::decision_deadline() const {
   return decision_deadline_.value_or(Deadline::InfiniteFuture());

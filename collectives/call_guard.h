@@ -83,12 +83,14 @@ class CallGuard {
   absl::Status LossOfLast() const;
 
   // Verdict or trouble, though the communicator may not have to fail yet.
-  absl::Status pending_failure() const;
+  const absl::Status& pending_failure() const { return verdict().ok() ? trouble_ : verdict(); }
   // When Judge may change its mind by itself.
   Deadline decision_deadline() const;
 
   // OK, or which ranks have made different calls.
-  const absl::Status& verdict() const;
+  const absl::Status& verdict() const {
+    return shared_ != nullptr ? shared_->verdict() : VerdictOfChannel();
+  }
 
   // Null where calls are not checked.
   ControlChannel* channel() { return channel_.get(); }
@@ -108,6 +110,8 @@ class CallGuard {
   void WriteRecord(const absl::Status& failure);
 
  private:
+  const absl::Status& VerdictOfChannel() const;
+
   Transport* const transport_;
   const Group group_;
   const CallGuardOptions options_;

@@ -12,6 +12,7 @@
 #ifndef RINGZERO_COLLECTIVES_CHUNK_LAYOUT_H_
 #define RINGZERO_COLLECTIVES_CHUNK_LAYOUT_H_
 
+#include <algorithm>
 #include <cstdint>
 
 #include "runtime/base/types.h"
@@ -43,23 +44,36 @@ class ChunkLayout {
   int64_t tile_count() const { return tile_count_; }
 
   // Chunk of `rank` in `tile`, as a range of the whole space.
-  Range Chunk(int64_t tile, Rank rank) const;
+  Range Chunk(int64_t tile, Rank rank) const {
+    if (tile_count_ > 1) return ChunkOfTile(tile, rank);
+    const int64_t index = rank.value();
+    return {index * base_ + std::min(index, extra_), base_ + (index < extra_ ? 1 : 0)};
+  }
 
   // Where that chunk stands in the rank's shard.
-  int64_t ShardOffset(int64_t tile) const;
+  int64_t ShardOffset(int64_t tile) const { return tile * tile_chunk_; }
 
   // Elements of the rank's shard, over all tiles.
-  int64_t ShardCount(Rank rank) const;
+  int64_t ShardCount(Rank rank) const {
+    if (tile_count_ == 0) return 0;
+    const int64_t last = tile_count_ - 1;
+    return ShardOffset(last) + Chunk(last, rank).count;
+  }
 
   friend bool operator==(const ChunkLayout&, const ChunkLayout&) = default;
 
  private:
+  // Of several.
   Range Tile(int64_t tile) const;
+  Range ChunkOfTile(int64_t tile, Rank rank) const;
 
   int64_t count_;
   int world_;
   int64_t tile_chunk_;
   int64_t tile_count_;
+  // Even split of a single tile, divided once: small calls ask for their chunks again and again.
+  int64_t base_;
+  int64_t extra_;
 };
 
 }  // namespace rz

@@ -272,8 +272,8 @@ absl::Status Communicator::Impl::ResultOf(const Operation& operation) const {
 bool Communicator::Impl::WaitBriefly(const Operation& operation) {
   if (shared_ == nullptr) return false;
   for (int i = 0; i < shared_->brief_polls(); ++i) {
-    if (IsDone(operation)) return true;
     Poll();
+    if (IsDone(operation)) return true;
   }
   return false;
 }

@@ -125,8 +125,9 @@ class Communicator::Impl final : private ControlListener, public ProgressWork {
 
   //   Unimplemented  the call has a shard kernel and the plan's algorithm runs none
   absl::Status CheckKernel(const Call& call, const Plan& plan) const;
-  int64_t Begin(const Call& call, const Plan& plan, absl::Span<const Call> packed = {});
-  CallDescriptor Describe(const Call& call, const Plan& plan, absl::Span<const Call> packed) const;
+  int64_t Begin(const Call& call, const Plan& plan, const CallDescriptor& described);
+  CallDescriptor Describe(const Call& call, const Plan& plan,
+                          absl::Span<const Call> packed = {}) const;
   void OnFinished(int64_t number, const absl::Status& result);
 
   // What carries operation `number`, which is under way.

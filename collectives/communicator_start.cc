@@ -152,8 +152,8 @@ CallDescriptor Communicator::Impl::Describe(const Call& call, const Plan& plan,
 }
 
 int64_t Communicator::Impl::Begin(const Call& call, const Plan& plan,
-                                  absl::Span<const Call> packed) {
-  const uint32_t fingerprint = guard_->Begin(Describe(call, plan, packed));
+                                  const CallDescriptor& described) {
+  const uint32_t fingerprint = guard_->Begin(described);
   const int64_t number = guard_->last();
   if (plan.algorithm == Algorithm::kShared) {
     shared_->engine().Start(number, plan, call.send, call.recv, call.options.kernel);
@@ -191,16 +191,18 @@ absl::StatusOr<Operation> Communicator::Impl::Start(const Call& call) {
   const ProgressThread::Section inside(progress());
   RZ_RETURN_IF_ERROR(CheckUsable());
   RZ_RETURN_IF_ERROR(CheckCall(call, group_.rank(), group_.size()));
-  const Plan* const like_before = plans_.Find(call, selector_.generation());
+  const PlannedCall* const like_before = plans_.Find(call, selector_.generation());
   int64_t number;
   if (like_before != nullptr) {
-    RZ_RETURN_IF_ERROR(CheckKernel(call, *like_before));
-    number = Begin(call, *like_before);
+    RZ_RETURN_IF_ERROR(CheckKernel(call, like_before->plan));
+    number = Begin(call, like_before->plan, like_before->described);
   } else {
-    RZ_ASSIGN_OR_RETURN(const Plan plan, MakePlan(call));
-    RZ_RETURN_IF_ERROR(CheckKernel(call, plan));
-    plans_.Keep(call, selector_.generation(), plan);
-    number = Begin(call, plan);
+    PlannedCall planned;
+    RZ_ASSIGN_OR_RETURN(planned.plan, MakePlan(call));
+    RZ_RETURN_IF_ERROR(CheckKernel(call, planned.plan));
+    planned.described = Describe(call, planned.plan);
+    plans_.Keep(call, selector_.generation(), planned);
+    number = Begin(call, planned.plan, planned.described);
   }
   return Operation(this, Operation::Kind::kCollectives, number, number);
 }
@@ -247,7 +249,7 @@ absl::StatusOr<size_t> Communicator::Impl::BeginNextOfGroup(absl::Span<const Cal
     return length;
   }
   RZ_ASSIGN_OR_RETURN(const Plan plan, MakePlan(calls[first], group_algorithms_[first]));
-  Begin(calls[first], plan);
+  Begin(calls[first], plan, Describe(calls[first], plan));
   return size_t{1};
 }
 
@@ -266,7 +268,7 @@ absl::Status Communicator::Impl::BeginPack(absl::Span<const Call> calls, Algorit
     const Call& call = pack.calls.call();
     RZ_ASSIGN_OR_RETURN(const Plan plan, MakePlan(call, algorithm));
     pack.number = guard_->last() + 1;
-    Begin(call, plan, calls);
+    Begin(call, plan, Describe(call, plan, calls));
   } else {
     // Others have begun what this rank cannot follow.
     Fail(packed);

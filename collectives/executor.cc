@@ -99,7 +99,7 @@ const Executor::RunningOperation* Executor::Find(int64_t number) const {
 
 bool Executor::IsDone(int64_t number) const { return Find(number) == nullptr; }
 
-bool Executor::AreDone(int64_t first, int64_t last) const {
+bool Executor::NoneRunning(int64_t first, int64_t last) const {
   return std::none_of(order_.begin(), order_.end(), [&](int index) {
     return operations_[index].number >= first && operations_[index].number <= last;
   });

@@ -78,7 +78,9 @@ class Executor final : public CompletionSink {
   bool IsDone(int64_t number) const;
 
   // All of the operations first .. last are.
-  bool AreDone(int64_t first, int64_t last) const;
+  bool AreDone(int64_t first, int64_t last) const {
+    return order_.empty() || NoneRunning(first, last);
+  }
 
   // The first of them that is not done; one of them is not.
   int64_t FirstRunning(int64_t first, int64_t last) const;
@@ -126,6 +128,8 @@ class Executor final : public CompletionSink {
   void OnComplete(uint64_t token, const absl::Status& status, size_t bytes) override;
 
  private:
+  bool NoneRunning(int64_t first, int64_t last) const;
+
   struct RunningOperation {
     int64_t number = 0;
     Plan plan;

@@ -40,10 +40,6 @@ int64_t LaneLayout::largest_lane() const {
   return lane_count_ == 0 ? 0 : ElementsBefore({}, blocks_);
 }
 
-int64_t LaneLayout::ShardCount(int32_t rank) const {
-  return offsets_.empty() ? chunks_.ShardCount(Rank(rank)) : Chunk(0, rank).count;
-}
-
 int64_t LaneLayout::largest_shard() const {
   if (offsets_.empty()) return chunks_.ShardCount(Rank(0));
   int64_t largest = 0;
@@ -59,25 +55,6 @@ bool LaneLayout::has_equal_blocks() const {
   return true;
 }
 
-LaneLayout::Position LaneLayout::At(int64_t lane) const {
-  const int64_t in_tile = lane % lanes_per_tile_;
-  return {lane / lanes_per_tile_, in_tile == 0 ? 0 : in_tile * slice_elements_};
-}
-
-Range LaneLayout::Chunk(int64_t tile, int32_t rank) const {
-  if (offsets_.empty()) return chunks_.Chunk(tile, Rank(rank));
-  return {offsets_[rank], offsets_[rank + 1] - offsets_[rank]};
-}
-
-int64_t LaneLayout::InSlice(Position lane, int64_t chunk_count) const {
-  return std::min(slice_elements_, chunk_count - std::min(lane.begin, chunk_count));
-}
-
-Range LaneLayout::Block(Position lane, int32_t rank) const {
-  const Range chunk = Chunk(lane.tile, rank);
-  return {chunk.offset + std::min(lane.begin, chunk.count), InSlice(lane, chunk.count)};
-}
-
 int64_t LaneLayout::ElementsBefore(Position lane, int32_t block) const {
   if (offsets_.empty()) {
     // In an even split the first ranks' chunks are as the first, the others' as the last.
@@ -90,10 +67,6 @@ int64_t LaneLayout::ElementsBefore(Position lane, int32_t block) const {
   int64_t elements = 0;
   for (int32_t b = 0; b < block; ++b) elements += Block(lane, b).count;
   return elements;
-}
-
-int64_t LaneLayout::ShardOffset(Position lane) const {
-  return chunks_.ShardOffset(lane.tile) + lane.begin;
 }
 
 }  // namespace rz

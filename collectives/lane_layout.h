@@ -8,6 +8,7 @@
 #ifndef RINGZERO_COLLECTIVES_LANE_LAYOUT_H_
 #define RINGZERO_COLLECTIVES_LANE_LAYOUT_H_
 
+#include <algorithm>
 #include <cstdint>
 #include <limits>
 
@@ -49,29 +50,43 @@ class LaneLayout {
   int64_t largest_lane() const;
 
   // Elements that belong to `rank`, over all lanes, and the most that belong to any.
-  int64_t ShardCount(int32_t rank) const;
+  int64_t ShardCount(int32_t rank) const {
+    return offsets_.empty() ? chunks_.ShardCount(Rank(rank)) : Chunk(0, rank).count;
+  }
   int64_t largest_shard() const;
 
   // Every lane's blocks are of one length.
   bool has_equal_blocks() const;
 
   // lane < lane_count().
-  Position At(int64_t lane) const;
+  Position At(int64_t lane) const {
+    if (lane == 0) return {};
+    const int64_t in_tile = lane % lanes_per_tile_;
+    return {lane / lanes_per_tile_, in_tile == 0 ? 0 : in_tile * slice_elements_};
+  }
 
   // Block of `rank`, as a range of the whole space; may be empty.
-  Range Block(Position lane, int32_t rank) const;
+  Range Block(Position lane, int32_t rank) const {
+    const Range chunk = Chunk(lane.tile, rank);
+    return {chunk.offset + std::min(lane.begin, chunk.count), InSlice(lane, chunk.count)};
+  }
 
   // Elements of the blocks [0, block) of the lane together; of all with block == blocks().
   int64_t ElementsBefore(Position lane, int32_t block) const;
 
   // Where the lane's own block stands in a shard.
-  int64_t ShardOffset(Position lane) const;
+  int64_t ShardOffset(Position lane) const { return chunks_.ShardOffset(lane.tile) + lane.begin; }
 
  private:
-  Range Chunk(int64_t tile, int32_t rank) const;
+  Range Chunk(int64_t tile, int32_t rank) const {
+    if (offsets_.empty()) return chunks_.Chunk(tile, Rank(rank));
+    return {offsets_[rank], offsets_[rank + 1] - offsets_[rank]};
+  }
 
   // Elements of a chunk of `chunk_count` that lie in the slice of `lane`.
-  int64_t InSlice(Position lane, int64_t chunk_count) const;
+  int64_t InSlice(Position lane, int64_t chunk_count) const {
+    return std::min(slice_elements_, chunk_count - std::min(lane.begin, chunk_count));
+  }
 
   ChunkLayout chunks_;
   absl::Span<const int64_t> offsets_;

@@ -20,6 +20,8 @@ struct Arithmetic {
   ReduceFunction* function = nullptr;    // of kFunction, which has no kernel
 
   bool scales() const { return kernel != nullptr && kernel->widen_scaled != nullptr; }
+  // Two inputs come to an output by kernel->combine alone.
+  bool combines_at_once() const { return kernel != nullptr && !scales() && divisor == 1; }
   // Partial results of a function are of the dtype itself.
   size_t SizeOfFormat(Format format) const {
     const bool wide = format == Format::kAccumulator && function == nullptr;

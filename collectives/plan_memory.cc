@@ -6,20 +6,20 @@ bool PlanMemory::IsKept(const Call& call) {
   return !call.has_counts && call.op != ReduceOp::kPremulSum && call.op != ReduceOp::kFunction;
 }
 
-const Plan* PlanMemory::Find(const Call& call, int64_t generation) const {
+const PlannedCall* PlanMemory::Find(const Call& call, int64_t generation) const {
   if (!IsKept(call)) return nullptr;
   for (const Kept& kept : kept_) {
     if (kept.count == call.count && kept.collective == call.collective &&
         kept.dtype == call.dtype && kept.op == call.op && kept.root == call.root &&
         kept.tile_chunk == call.options.tile_chunk && kept.mode == call.options.numeric_mode &&
-        kept.generation == generation) {
-      return &kept.plan;
+        kept.has_kernel == (call.options.kernel != nullptr) && kept.generation == generation) {
+      return &kept.planned;
     }
   }
   return nullptr;
 }
 
-void PlanMemory::Keep(const Call& call, int64_t generation, const Plan& plan) {
+void PlanMemory::Keep(const Call& call, int64_t generation, const PlannedCall& planned) {
   if (!IsKept(call)) return;
   Kept& kept = kept_[next_];
   next_ = (next_ + 1) % kKept;
@@ -31,7 +31,8 @@ void PlanMemory::Keep(const Call& call, int64_t generation, const Plan& plan) {
   kept.root = call.root;
   kept.tile_chunk = call.options.tile_chunk;
   kept.mode = call.options.numeric_mode;
-  kept.plan = plan;
+  kept.has_kernel = call.options.kernel != nullptr;
+  kept.planned = planned;
 }
 
 }  // namespace rz

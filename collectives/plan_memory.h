@@ -1,5 +1,5 @@
-// PlanMemory: the plans of the last calls, so that a call like one of them costs no planning: a
-// third of what a small call over shared memory costs its rank.
+// PlanMemory: the plans and descriptions of the last calls, so that a call like one of them costs
+// neither: a third of what a small call over shared memory would cost its rank.
 #ifndef RINGZERO_COLLECTIVES_PLAN_MEMORY_H_
 #define RINGZERO_COLLECTIVES_PLAN_MEMORY_H_
 
@@ -9,21 +9,28 @@
 #include <optional>
 
 #include "collectives/call.h"
+#include "collectives/call_descriptor.h"
 #include "collectives/plan.h"
 
 namespace rz {
 
+// Everything about a call but its buffers, and its number and history.
+struct PlannedCall {
+  Plan plan;
+  CallDescriptor described;
+};
+
 // Threads: one owner. Allocates nothing.
 class PlanMemory {
  public:
-  // The plan of a call that differed from this one in its buffers alone, kept at the same
+  // That of a call that differed from this one in its buffers alone, kept at the same
   // `generation` of what plans depend on beside the call; null: there is none. Valid until the next
   // Keep.
-  const Plan* Find(const Call& call, int64_t generation) const;
+  const PlannedCall* Find(const Call& call, int64_t generation) const;
 
-  // Keeps `plan`, if it does not refer to the call's counts, factor or function, which are the
+  // Keeps `planned`, if it does not refer to the call's counts, factor or function, which are the
   // caller's.
-  void Keep(const Call& call, int64_t generation, const Plan& plan);
+  void Keep(const Call& call, int64_t generation, const PlannedCall& planned);
 
  private:
   struct Kept {
@@ -35,7 +42,8 @@ class PlanMemory {
     Rank root = Rank(0);
     int64_t tile_chunk = 0;
     std::optional<NumericMode> mode;
-    Plan plan;
+    bool has_kernel = false;
+    PlannedCall planned;
   };
   static constexpr size_t kKept = 8;
 

@@ -8,11 +8,16 @@
 namespace rz {
 namespace {
 
-Plan PlanOf(int64_t count) {
-  Plan plan;
-  plan.count = count;
-  return plan;
+PlannedCall PlanOf(int64_t count) {
+  PlannedCall planned;
+  planned.plan.count = count;
+  return planned;
 }
+
+class NoKernel : public ShardKernel {
+ public:
+  void Run(int64_t, int64_t, void*) override {}
+};
 
 TEST(PlanMemoryTest, FindsThePlanOfACallThatDiffersInItsBuffersAlone) {
   PlanMemory memory;
@@ -22,11 +27,12 @@ TEST(PlanMemoryTest, FindsThePlanOfACallThatDiffersInItsBuffersAlone) {
   float buffer = 0;
   call.send = call.recv = &buffer;
   ASSERT_NE(memory.Find(call, 1), nullptr);
-  EXPECT_EQ(memory.Find(call, 1)->count, 7);
+  EXPECT_EQ(memory.Find(call, 1)->plan.count, 7);
   EXPECT_EQ(memory.Find(call, 2), nullptr) << "plans may have changed";
 }
 
 TEST(PlanMemoryTest, AnythingElseThatDiffersIsAnotherCall) {
+  NoKernel kernel;
   const std::function<void(Call&)> changes[] = {
       [](Call& c) { c.collective = Collective::kReduce; },
       [](Call& c) { c.count = 8; },
@@ -35,6 +41,7 @@ TEST(PlanMemoryTest, AnythingElseThatDiffersIsAnotherCall) {
       [](Call& c) { c.root = Rank(1); },
       [](Call& c) { c.options.tile_chunk = 64; },
       [](Call& c) { c.options.numeric_mode = NumericMode::kFast; },
+      [&](Call& c) { c.options.kernel = &kernel; },
       [](Call& c) { c.has_counts = true; },
       [](Call& c) { c.op = ReduceOp::kPremulSum; },
   };
@@ -66,9 +73,10 @@ TEST(PlanMemoryTest, ForgetsTheOldest) {
     memory.Keep({.collective = Collective::kAllReduce, .count = count}, 1, PlanOf(count));
   }
   EXPECT_EQ(memory.Find({.collective = Collective::kAllReduce, .count = 0}, 1), nullptr);
-  const Plan* const last = memory.Find({.collective = Collective::kAllReduce, .count = 19}, 1);
+  const PlannedCall* const last =
+      memory.Find({.collective = Collective::kAllReduce, .count = 19}, 1);
   ASSERT_NE(last, nullptr);
-  EXPECT_EQ(last->count, 19);
+  EXPECT_EQ(last->plan.count, 19);
 }
 
 }  // namespace

@@ -43,8 +43,10 @@ class RunningCalls {
     Call& call = calls_[index];
     call.number = number;
     call.plan = plan;
-    call.offsets.assign(plan.lanes.offsets().begin(), plan.lanes.offsets().end());
-    call.plan.lanes.Rebase(call.offsets);
+    if (!plan.lanes.offsets().empty()) {
+      call.offsets.assign(plan.lanes.offsets().begin(), plan.lanes.offsets().end());
+      call.plan.lanes.Rebase(call.offsets);
+    }
     return call;
   }
 
@@ -72,7 +74,7 @@ class RunningCalls {
 
   // None of the calls `first` to `last` is under way.
   bool AreDone(int64_t first, int64_t last) const {
-    return FirstWithin(first, last) == order_.end();
+    return order_.empty() || FirstWithin(first, last) == order_.end();
   }
 
   // The first of them that is under way, or `last`.

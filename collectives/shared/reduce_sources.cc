@@ -41,6 +41,10 @@ bool ReducePiece(std::byte* dst, absl::Span<const std::byte* const> sources, siz
 
 bool ReduceSources(std::byte* dst, absl::Span<const std::byte* const> sources, size_t count,
                    const Arithmetic& arithmetic, bool stream) {
+  if (!stream && sources.size() == 2 && arithmetic.combines_at_once()) [[likely]] {
+    arithmetic.kernel->combine(dst, sources[0], sources[1], count);
+    return true;
+  }
   // Two sources or one need no sum in the making.
   if (!stream && sources.size() <= 2) {
     return ReducePiece(dst, sources, 0, count, arithmetic);

@@ -32,6 +32,10 @@ SharedEngine::SharedEngine(SharedArea* area, SharedExchange* exchange, SharedReg
 
 void SharedEngine::Start(int64_t number, const Plan& plan, const void* input, void* output,
                          ShardKernel* kernel) {
+  const size_t largest_input = SharedWork::LargestInput(plan);
+  const bool in_line = largest_input <= kMostBytesInLine && kernel == nullptr;
+  // Others wait for the line: what they need not see of the call is done while it travels.
+  if (in_line) exchange_->Tell(SharedWork::WholeInput(plan, area_->rank(), input));
   Running& call = running_.Add(number, plan);
   call.sums_by_owner = (kernel != nullptr && plan.collective == Collective::kAllReduce) ||
                        SharedWork::SumsByOwner(plan, area_->world(), area_->slot_bytes());
@@ -39,16 +43,12 @@ void SharedEngine::Start(int64_t number, const Plan& plan, const void* input, vo
                   static_cast<const std::byte*>(input), static_cast<std::byte*>(output));
   call.work.UseKernel(kernel);
   if (kernel != nullptr) ReserveForKernel(plan);
-  const size_t largest_input = SharedWork::LargestInput(plan);
-  call.in_line = largest_input <= kMostBytesInLine && kernel == nullptr;
+  call.in_line = in_line;
   call.offered = call.summed = call.taken = 0;
   call.base = steps_;
   call.steps = call.in_line ? 0 : plan.lanes.lane_count();
   steps_ += call.steps;
-  if (call.in_line) {
-    exchange_->Attach(call.work.WholeInput());
-    return;
-  }
+  if (in_line) return;
   NamePlaces(call, largest_input, input, output);
   // What is in reach needs no slot, if that of the others is too.
   if (running_.size() == 1 && !call.input.known() && !call.output.known()) OfferOne(call);

@@ -52,6 +52,12 @@ void SharedExchange::Attach(absl::Span<const std::byte> payload) {
   if (!payload.empty()) std::memcpy(own.payload.data(), payload.data(), payload.size());
 }
 
+void SharedExchange::Tell(absl::Span<const std::byte> payload) {
+  Attach(payload);
+  ended_ = last_;
+  PublishSome();
+}
+
 void SharedExchange::EndCall() {
   ended_ = last_;
   PublishSome();

@@ -29,6 +29,8 @@ class SharedExchange {
   // on, and with it what Attach was given in between.
   void BeginCall(const CallDescriptor& call, uint64_t hash);
   void Attach(absl::Span<const std::byte> payload);
+  // Attach and EndCall, which may follow all the same.
+  void Tell(absl::Span<const std::byte> payload);
   void EndCall();
 
   // Looks at what others have called; true when there was news.

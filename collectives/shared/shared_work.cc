@@ -31,13 +31,13 @@ void SharedWork::Reset(const Plan* plan, int rank, int world, bool sums_by_owner
                                          plan->collective == Collective::kReduce);
   sources_.resize(static_cast<size_t>(world));
   // A shard is what each of them writes; elsewhere each writes everything.
-  const size_t written =
-      Bytes(layout().count()) / (plan->output_is_shard() ? static_cast<size_t>(world) : 1);
+  const size_t least_to_stream = plan->output_is_shard()
+                                     ? static_cast<size_t>(world) * kLeastShardToStream
+                                     : kLeastOutputToStream;
   // In place, what is written was just read, and is in the cache.
   const bool in_place = IsReduction(plan->collective) && output_ >= input_ &&
                         output_ < input_ + Bytes(layout().count());
-  streams_ = !in_place &&
-             written >= (plan->output_is_shard() ? kLeastShardToStream : kLeastOutputToStream);
+  streams_ = !in_place && Bytes(layout().count()) >= least_to_stream;
 }
 
 bool SharedWork::SumsByOwner(const Plan& plan, int world, size_t slot_bytes) {
@@ -91,9 +91,9 @@ size_t SharedWork::LargestInput(const Plan& plan) {
   return static_cast<size_t>(elements) * SizeOf(plan.arithmetic.dtype);
 }
 
-bool SharedWork::Gives(int rank) const {
-  const bool is_root = plan_->root == Rank(rank);
-  switch (plan_->collective) {
+bool SharedWork::Gives(const Plan& plan, int rank) {
+  const bool is_root = plan.root == Rank(rank);
+  switch (plan.collective) {
     case Collective::kBroadcast:
     case Collective::kScatter:
       return is_root;
@@ -192,8 +192,9 @@ int SharedWork::Reduce(const Inputs& inputs, Position at, int32_t block, std::by
   const int64_t count = CountOf(at, block);
   if (count == 0) return kNone;
   std::byte* scratch = inputs.scratch;
+  int from = block;
   for (int i = 0; i < world_; ++i) {
-    const int from = (block + 1 + i) % world_;
+    if (++from == world_) from = 0;
     const std::byte*& source = sources_[static_cast<size_t>(i)];
     source = BlockOf(inputs, from, at, block);
     const int64_t process = ProcessOf(inputs.processes, from);
@@ -341,9 +342,10 @@ int SharedWork::SumAndPush(int64_t lane, const Inputs& inputs,
   return kNone;
 }
 
-size_t SharedWork::input_bytes() const {
-  if (!gives()) return 0;
-  return Bytes(plan_->input_is_shard() ? layout().ShardCount(rank_) : layout().count());
+size_t SharedWork::InputBytes(const Plan& plan, int rank) {
+  if (!Gives(plan, rank)) return 0;
+  const int64_t elements = plan.input_is_shard() ? plan.lanes.ShardCount(rank) : plan.lanes.count();
+  return static_cast<size_t>(elements) * SizeOf(plan.arithmetic.dtype);
 }
 
 size_t SharedWork::output_bytes() const {
@@ -351,6 +353,8 @@ size_t SharedWork::output_bytes() const {
   return Bytes(plan_->output_is_shard() ? layout().ShardCount(rank_) : layout().count());
 }
 
-absl::Span<const std::byte> SharedWork::WholeInput() const { return {input_, input_bytes()}; }
+absl::Span<const std::byte> SharedWork::WholeInput(const Plan& plan, int rank, const void* input) {
+  return {static_cast<const std::byte*>(input), InputBytes(plan, rank)};
+}
 
 }  // namespace rz

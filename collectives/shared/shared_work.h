@@ -50,7 +50,7 @@ class SharedWork {
   bool gives() const { return Gives(rank_); }
   bool takes() const { return Takes(rank_); }
   // Rank `rank` does; alike on all ranks.
-  bool Gives(int rank) const;
+  bool Gives(int rank) const { return Gives(*plan_, rank); }
   bool Takes(int rank) const;
 
   void Offer(int64_t lane, std::byte* slot) const;
@@ -95,13 +95,16 @@ class SharedWork {
   enum class Way : uint8_t { kSlots, kTake, kPush, kSumAndPush, kSumAndTake };
   enum class Reach : uint8_t { kNone, kFetch, kStore };
   static Way WayOf(Collective collective, Reach inputs, Reach outputs);
-  size_t input_bytes() const;
+  size_t input_bytes() const { return InputBytes(*plan_, rank_); }
   size_t output_bytes() const;
 
-  // Bytes of this rank's whole input, for the line.
-  absl::Span<const std::byte> WholeInput() const;
+  // Of rank `rank` of such a call, for the line; empty where it gives nothing.
+  static absl::Span<const std::byte> WholeInput(const Plan& plan, int rank, const void* input);
 
  private:
+  static bool Gives(const Plan& plan, int rank);
+  static size_t InputBytes(const Plan& plan, int rank);
+
   using Position = LaneLayout::Position;
 
   bool one_block() const { return layout().blocks() == 1; }
