@@ -142,8 +142,11 @@ void* ProgressThread::Main(void* self) {
 }
 
 void ProgressThread::Run() {
-  while (!stops_.load()) {
+  while (true) {
+    // Wakes first: whoever stops it sets stops_ and then wakes it, and that wake must not be among
+    // those it has seen where it has not seen stops_.
     const uint64_t seen = wakes_.load();
+    if (stops_.load()) return;
     const Sleep how = TakeTurn();
     if (how == Sleep::kNot) continue;
     asleep_.store(true);
