@@ -6,6 +6,7 @@
 
 #include <memory>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "gmock/gmock.h"
@@ -130,6 +131,21 @@ TEST_P(UcxTransportTest, ArmedDescriptorShowsAMessage) {
   EXPECT_EQ(poll(&descriptor, 1, static_cast<int>(absl::ToInt64Milliseconds(kGenerous))), 1);
   AwaitOn(received);
   EXPECT_EQ(in, out);
+}
+
+TEST_P(UcxTransportTest, AWakeThatWasTakenEndsNoLaterWait) {
+  Open(1);
+  const Clock& clock = *Clock::Steady();
+  for (int i = 0; i < 100; ++i) {
+    std::thread waker([this] { ranks_[0]->Wake(); });
+    ranks_[0]->WaitForEvent(Deadline::InfiniteFuture());
+    waker.join();
+    // Where the wait has ended early, the wake is still to be taken.
+    ranks_[0]->WaitForEvent(Deadline::After(clock, absl::ZeroDuration()));
+    const Deadline later = Deadline::After(clock, absl::Milliseconds(1));
+    ranks_[0]->WaitForEvent(later);
+    ASSERT_TRUE(later.HasPassed(clock)) << "wake " << i;
+  }
 }
 
 TEST_P(UcxTransportTest, MessagesThatArrivedBeforeAPeerLeftAreStillReceived) {

@@ -27,10 +27,10 @@ void PauseCore() {
 }  // namespace
 
 bool UcxTransport::TakeWake() {
-  if (!wake_.load(std::memory_order_relaxed)) return false;
+  if (!wake_.load(std::memory_order_acquire)) return false;
   wake_.store(false, std::memory_order_relaxed);
   uint64_t count;
-  // Nothing to read only says that Wake is between its two lines.
+  // Nothing to read only says that this wake was read with the one before.
   [[maybe_unused]] const ssize_t bytes = read(wake_fd_, &count, sizeof count);
   return true;
 }
@@ -80,10 +80,11 @@ void UcxTransport::Sleep(Deadline deadline) {
 }
 
 void UcxTransport::Wake() {
-  wake_.store(true, std::memory_order_relaxed);
   const uint64_t one = 1;
   // A full counter is readable already, which is all that counts.
   [[maybe_unused]] const ssize_t bytes = write(wake_fd_, &one, sizeof one);
+  // Last: what TakeWake has seen it can read, and leaves nothing that would end later sleeps.
+  wake_.store(true, std::memory_order_release);
 }
 
 }  // namespace rz
