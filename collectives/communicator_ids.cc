@@ -5,13 +5,13 @@
 
 #include "absl/base/thread_annotations.h"
 #include "absl/strings/str_cat.h"
-#include "absl/synchronization/mutex.h"
+#include "runtime/base/sync.h"
 
 namespace rz {
 namespace {
 
 struct Registry {
-  absl::Mutex mutex;
+  Mutex mutex;
   std::map<const Transport*, CommunicatorIdsInUse> of ABSL_GUARDED_BY(mutex);
   std::set<const Transport*> choosing ABSL_GUARDED_BY(mutex);
 };
@@ -32,7 +32,7 @@ bool IsEmpty(const CommunicatorIdSet& set) {
 
 absl::Status ClaimCommunicatorId(const Transport* transport, uint32_t id) {
   Registry& registry = TheRegistry();
-  absl::MutexLock lock(&registry.mutex);
+  MutexLock lock(&registry.mutex);
   CommunicatorIdsInUse& ids = registry.of[transport];
   if (ids.taken.Has(id)) {
     return absl::AlreadyExistsError(
@@ -46,7 +46,7 @@ absl::Status ClaimCommunicatorId(const Transport* transport, uint32_t id) {
 
 void ReleaseCommunicatorId(const Transport* transport, uint32_t id) {
   Registry& registry = TheRegistry();
-  absl::MutexLock lock(&registry.mutex);
+  MutexLock lock(&registry.mutex);
   const auto at = registry.of.find(transport);
   at->second.taken.Remove(id);
   if (IsEmpty(at->second.taken)) registry.of.erase(at);
@@ -54,13 +54,13 @@ void ReleaseCommunicatorId(const Transport* transport, uint32_t id) {
 
 bool BeginChoosingIds(const Transport* transport) {
   Registry& registry = TheRegistry();
-  absl::MutexLock lock(&registry.mutex);
+  MutexLock lock(&registry.mutex);
   return registry.choosing.insert(transport).second;
 }
 
 void EndChoosingIds(const Transport* transport) {
   Registry& registry = TheRegistry();
-  absl::MutexLock lock(&registry.mutex);
+  MutexLock lock(&registry.mutex);
   registry.choosing.erase(transport);
 }
 
@@ -74,7 +74,7 @@ std::optional<uint32_t> FreeCommunicatorId(const CommunicatorIdsInUse& ids) {
 
 CommunicatorIdsInUse CommunicatorIdsOf(const Transport* transport) {
   Registry& registry = TheRegistry();
-  absl::MutexLock lock(&registry.mutex);
+  MutexLock lock(&registry.mutex);
   const auto at = registry.of.find(transport);
   return at == registry.of.end() ? CommunicatorIdsInUse() : at->second;
 }

@@ -6,9 +6,9 @@
 
 #include "absl/cleanup/cleanup.h"
 #include "absl/strings/str_cat.h"
-#include "absl/synchronization/mutex.h"
 #include "runtime/base/log.h"
 #include "runtime/base/status_macros.h"
+#include "runtime/base/sync.h"
 #include "runtime/transport/ucx/shared_room.h"
 #include "runtime/transport/ucx/ucx_errors.h"
 #include "runtime/transport/ucx/ucx_process.h"
@@ -147,9 +147,9 @@ UcxWorker::~UcxWorker() {
 
 void UcxWorker::Leak() {
   // Kept within reach, so that leak checkers see that it is meant.
-  static absl::Mutex mutex(absl::kConstInit);
+  static Mutex mutex;
   static auto* const leaked = new std::vector<std::pair<ucp_worker_h, ucp_context_h>>;
-  absl::MutexLock lock(&mutex);
+  MutexLock lock(&mutex);
   leaked->emplace_back(std::exchange(worker_, nullptr), std::exchange(context_, nullptr));
 }
 
