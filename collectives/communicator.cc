@@ -73,6 +73,7 @@ absl::StatusOr<std::unique_ptr<Communicator::Impl>> Communicator::Impl::Create(
   RZ_RETURN_IF_ERROR(ClaimCommunicatorId(transport, options.id));
   auto impl = std::make_unique<Impl>(transport, std::move(group), std::move(options), wanted, role);
   impl->progress_ = std::move(progress);
+  if (impl->progress_ != nullptr) impl->progress_->Add(impl.get());
   return impl;
 }
 
@@ -111,6 +112,7 @@ Communicator::Impl::~Impl() {
     static_cast<void>(hierarchy_.release());
     for (auto& pack : packs_) static_cast<void>(pack.release());
   }
+  if (progress_ != nullptr) progress_->Remove(this);
   ReleaseCommunicatorId(transport_, options_.id);
 }
 
@@ -122,7 +124,7 @@ void Communicator::Impl::CatchUp() {
     return !reached && !executor_->failed() && !deadline.HasPassed(*options_.clock);
   };
   while (waits(guard_->caught_up())) {
-    if (Poll() == 0 && waits(guard_->caught_up())) transport_->WaitForEvent(deadline);
+    if (PollAll() == 0 && waits(guard_->caught_up())) WaitForMovement(deadline);
   }
   if (executor_->failed()) return;
   guard_->Close();
@@ -279,6 +281,7 @@ bool Communicator::Impl::WaitBriefly(const Operation& operation) {
 }
 
 void Communicator::Impl::WaitForMovement(Deadline deadline) {
+  deadline = NextLook(deadline);
   if (shared_ != nullptr) {
     shared_->Wait(deadline);
   } else if (hierarchy_ != nullptr && !hierarchy_->idle()) {
@@ -293,7 +296,7 @@ absl::Status Communicator::Impl::Wait(const Operation& operation, absl::Duration
   if (WaitBriefly(operation)) return ResultOf(operation);
   const Deadline deadline = Deadline::After(*options_.clock, timeout);
   while (!IsDone(operation)) {
-    if (Poll() > 0 || IsDone(operation)) continue;
+    if (PollAll() > 0 || IsDone(operation)) continue;
     if (executor_->failed()) {
       transport_->WaitForEvent(DrainDeadline());
     } else if (!guard_->pending_failure().ok()) {
@@ -394,7 +397,7 @@ bool Communicator::RunsShardKernels(DType dtype) const {
 
 bool Operation::Poll() {
   const ProgressThread::Section inside(communicator_->progress());
-  if (!done()) communicator_->Poll();
+  if (!done()) communicator_->PollAll();
   return done();
 }
 

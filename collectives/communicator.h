@@ -1,14 +1,14 @@
 // Communicator: collective operations among the ranks of a job.
 //
 // Every rank calls the same operations in the same order with the same counts, dtypes, ops, roots
-// and options. An operation starts at its call, moves whenever anything on the communicator is
-// polled or waited for, and ends with a status; several may be in flight. Wait has a deadline
-// always. Where ranks make different calls, every rank with an operation under way fails with
-// FailedPrecondition naming two ranks and both calls, and one that has nothing under way at its
-// next call (the order among several communicators is not compared: there the deadline ends it).
-// After the first failure the communicator is failed for good, and its transport with it:
-// every operation under way and every later call returns that first cause, and buffers of
-// operations under way hold unspecified bytes.
+// and options. An operation starts at its call, moves whenever anything on a communicator of its
+// transport is polled or waited for, and ends with a status; several may be in flight, and waited
+// for in any order. Wait has a deadline always. Where ranks make different calls, every rank with
+// an operation under way fails with FailedPrecondition naming two ranks and both calls, and one
+// that has nothing under way at its next call (the order among several communicators is not
+// compared: there the deadline ends it). After the first failure the communicator is failed for
+// good, and its transport with it: every operation under way and every later call returns that
+// first cause, and buffers of operations under way hold unspecified bytes.
 //
 // Counts are elements, 64-bit, and may be zero or anything else. The even collectives split what
 // does not divide evenly so that the first ranks get one element more (ChunkLayout). In a v variant

@@ -96,6 +96,8 @@ class Communicator::Impl final : private ControlListener, public ProgressWork {
   bool has_progress_thread() const { return progress_users_ > 0; }
 
   int Poll() override;
+  // Likewise, and what other communicators of the transport have under way.
+  int PollAll();
   bool NeedsPolls() const override;
   bool ShowsEvents() const override { return shared_ == nullptr && hierarchy_ == nullptr; }
   // No operation of this communicator is under way.
@@ -164,6 +166,8 @@ class Communicator::Impl final : private ControlListener, public ProgressWork {
   // Polls shared memory alone for a moment: a call of few bytes is over before the clock is read.
   bool WaitBriefly(const Operation& operation);
   void WaitForMovement(Deadline deadline);
+  // `deadline`, or sooner where others move without an event.
+  Deadline NextLook(Deadline deadline) const;
   absl::Status DeadlineError(const Operation& operation, absl::Duration timeout) const;
   Deadline DrainDeadline();
   void Drain();

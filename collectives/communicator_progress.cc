@@ -1,5 +1,6 @@
-// How a communicator takes turns with its progress thread.
+// How a communicator takes turns with its progress thread, and moves others of its transport.
 #include "collectives/communicator_impl.h"
+#include "collectives/limits.h"
 #include "runtime/base/status_macros.h"
 
 namespace rz {
@@ -14,8 +15,21 @@ void Communicator::Impl::StopProgressThread() {
   if (progress_users_ > 0 && --progress_users_ == 0) progress_->Stop(this);
 }
 
+int Communicator::Impl::PollAll() {
+  const int moved = Poll();
+  return progress_ == nullptr ? moved : moved + progress_->MoveOthers(this);
+}
+
+Deadline Communicator::Impl::NextLook(Deadline deadline) const {
+  if (progress_ == nullptr || !progress_->OthersNeedLooks(this)) return deadline;
+  const Deadline look = Deadline::After(*options_.clock, kSharedLook);
+  return deadline.at() < look.at() ? deadline : look;
+}
+
 bool Communicator::Impl::NeedsPolls() const {
-  return !quiet() || (!executor_->failed() && !guard_->caught_up());
+  if (!quiet()) return true;
+  const bool settled = shared_ == nullptr ? guard_->caught_up() : shared_->exchange().settled();
+  return !executor_->failed() && !settled;
 }
 
 absl::Status Communicator::StartProgressThread() { return impl_->StartProgressThread(); }

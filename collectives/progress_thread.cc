@@ -79,6 +79,22 @@ void ProgressThread::Stop(ProgressWork* work) {
   if (last) StopThread();
 }
 
+void ProgressThread::Remove(ProgressWork* work) { std::erase(all_, work); }
+
+int ProgressThread::MoveOthers(const ProgressWork* work) {
+  int moved = 0;
+  for (ProgressWork* other : all_) {
+    if (other != work && other->NeedsPolls()) moved += other->Poll();
+  }
+  return moved;
+}
+
+bool ProgressThread::OthersNeedLooks(const ProgressWork* work) const {
+  return std::any_of(all_.begin(), all_.end(), [work](const ProgressWork* other) {
+    return other != work && other->NeedsPolls() && !other->ShowsEvents();
+  });
+}
+
 absl::Status ProgressThread::StartThread() {
   const auto failed = [](const char* what, int error) {
     return absl::ResourceExhaustedError(

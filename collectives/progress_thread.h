@@ -12,6 +12,9 @@
 //
 // Without a thread a Section is one load. Threads: Start and Stop by the owner, outside of any
 // Section; Wake by any.
+//
+// With or without a thread it knows all communicators of the transport: whoever waits for one moves
+// what the others have under way, since ranks may wait for theirs in another order.
 #ifndef RINGZERO_COLLECTIVES_PROGRESS_THREAD_H_
 #define RINGZERO_COLLECTIVES_PROGRESS_THREAD_H_
 
@@ -31,7 +34,7 @@
 
 namespace rz {
 
-// What a thread moves: a communicator. Called within a turn.
+// What is moved: a communicator. Called within a turn.
 class ProgressWork {
  public:
   // Moves what can be moved without waiting; returns how much.
@@ -62,6 +65,15 @@ class ProgressThread {
 
   // ... no more; the last one ends it. Nothing where it was not started for `work`.
   void Stop(ProgressWork* work);
+
+  // `work` is there, until Remove. By the owner, inside.
+  void Add(ProgressWork* work) { all_.push_back(work); }
+  void Remove(ProgressWork* work);
+
+  // Moves what is under way in others than `work`; returns how much. By the owner, inside.
+  int MoveOthers(const ProgressWork* work);
+  // Of these some move without an event of the transport.
+  bool OthersNeedLooks(const ProgressWork* work) const;
 
   bool running() const { return running_.load(std::memory_order_relaxed); }
 
@@ -117,7 +129,8 @@ class ProgressThread {
   Mutex turn_;                                // held by who is inside
   std::atomic<const void*> inside_{nullptr};  // which thread that is
   std::atomic<bool> wanted_{false};           // by an owner that waits for its turn
-  std::vector<ProgressWork*> works_;          // changed and read inside
+  std::vector<ProgressWork*> works_;          // that the thread moves; changed and read inside
+  std::vector<ProgressWork*> all_;            // likewise
 
   // The thread looks at wakes_ before its turn and again after it has said that it sleeps; who
   // wakes it adds to wakes_ first and then looks whether it sleeps.

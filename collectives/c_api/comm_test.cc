@@ -60,6 +60,33 @@ TEST(SplitTest, APartOutlivesTheWhole) {
   });
 }
 
+// Ranks that wait for the calls of two communicators in another order each move both meanwhile.
+TEST(SplitTest, CallsOfTwoCommunicatorsMayBeWaitedForInAnyOrder) {
+  for (const char* algorithms : {"", "all_reduce:ring"}) {
+    rz_comm_options_t options = RZ_COMM_OPTIONS_INIT;
+    options.algorithms = algorithms;
+    const auto body = [](int rank, rz_comm_t* whole) {
+      rz_comm_t* part = nullptr;
+      OK(rz_comm_split(whole, 0, rank, &part));
+      rz_comm_t* const comms[] = {whole, part};
+      for (const size_t count : {1, 1000, 300'000}) {
+        std::vector<int32_t> values[2];
+        rz_request_t* requests[2];
+        for (int i : {0, 1}) {
+          values[i].assign(count, i + 1);
+          OK(rz_all_reduce(values[i].data(), values[i].data(), count, RZ_INT32, RZ_SUM, comms[i],
+                           &requests[i]));
+        }
+        const int first = rank == 1 ? 1 : 0;
+        for (int i : {first, 1 - first}) OK(rz_wait(&requests[i], 0));
+        for (int i : {0, 1}) EXPECT_EQ(values[i].back(), 3 * (i + 1));
+      }
+      OK(rz_comm_destroy(part));
+    };
+    RunComms(3, body, &options);
+  }
+}
+
 TEST(MemoryTest, BuffersAreZeroAlignedAndGivenBackOnce) {
   RunComms(2, [](int, rz_comm_t* comm) {
     void* memory = nullptr;

@@ -126,6 +126,10 @@ void SharedExchange::Release(int64_t number) {
   area_->Notify();
 }
 
+bool SharedExchange::settled() const {
+  return agreed_ == last_ && agreed_ - told_released_ < kReleaseBundle;
+}
+
 void SharedExchange::OnOtherCall(int64_t number, int rank_a, int rank_b) {
   if (rank_a > rank_b) std::swap(rank_a, rank_b);
   const auto call_of = [&](int rank) {

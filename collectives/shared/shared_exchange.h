@@ -42,6 +42,10 @@ class SharedExchange {
   // Others can see all calls of this rank.
   bool published() const { return published_ == ended_; }
 
+  // Nothing is to come or to be told of this rank's calls: all have made them, and know which lines
+  // they may use again.
+  bool settled() const;
+
   // As far as the others are concerned, call `number` may end: they have made it, or it moves
   // nothing and they have made the one before.
   bool MayEnd(int64_t number) const {

@@ -110,6 +110,19 @@ TEST(SharedLinkTest, ARankThatIsAlwaysTheLastToCallReleasesLines) {
   }
 }
 
+TEST(SharedLinkTest, IsSettledOnceOthersKnowWhichLinesTheyMayUseAgain) {
+  Ranks ranks;
+  for (int64_t number = 1; number <= kSharedLines / 2; ++number) {
+    for (int r : {1, 0}) ranks.CallOverMessages(r, number);
+  }
+  EXPECT_EQ(ranks.links[0]->exchange().agreed(), kSharedLines / 2);
+  for (const auto& link : ranks.links) {
+    EXPECT_FALSE(link->exchange().settled());
+    link->Poll();
+    EXPECT_TRUE(link->exchange().settled());
+  }
+}
+
 TEST(SharedLinkTest, SpinsWhereAllRanksOfTheHostHaveACore) {
   Ranks ranks;
   EXPECT_EQ(ranks.WaitsBeforeSleep(), kSpins + kYields);
