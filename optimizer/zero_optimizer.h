@@ -18,10 +18,12 @@
 //
 // They are written into views (Grads) before the step, all of them again each time; or announced
 // one by one as backward has them (AddGradient), where the config says announce_gradients, and
-// always in stages 2 and 3 and with micro-steps. What a rank does not announce is zero. Announced
-// buckets are reduced while backward goes on: until the end of the step other collectives on this
-// communicator would come between them and have no place that is the same on all ranks (in stage 3
-// they have: reductions start at Release alone).
+// always in stages 2 and 3 and with micro-steps. What a rank does not announce is zero. Where ranks
+// leave out different ones, AddGradient of stage 2 may wait for others until they are in Step:
+// before that no rank may wait for another in any other way, be it by another communicator.
+// Announced buckets are reduced while backward goes on: until the end of the step other collectives
+// on this communicator would come between them and have no place that is the same on all ranks (in
+// stage 3 they have: reductions start at Release alone).
 //
 // Parameters are views (Params). In stage 3 they are there from Gather to Release of their unit;
 // Gather, StartGather and Release are made by all ranks in the same order, and the Release from

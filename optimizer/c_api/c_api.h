@@ -102,7 +102,8 @@ RZ_API rz_result_t rz_zero_gradient(rz_zero_t* zero, size_t index, void** view, 
 
 /* Adds values[count], of RZ_FLOAT32 or rz_zero_dtype, as the gradient of parameter `index` in this
  * micro-step; they are read during the call. What is not added counts as zeros. Any order, as long
- * as it is the same on all ranks.
+ * as it is the same on all ranks. Where ranks leave out different ones, the call may wait for
+ * others until they are in rz_zero_step: before that no rank may wait for another in any other way.
  *   RZ_ERROR_INVALID_ARGUMENT     no such parameter, another number of elements or type, NULL
  *   RZ_ERROR_FAILED_PRECONDITION  added twice, or after its unit's release; before
  *                                 rz_zero_initialize; with gradient_views */
