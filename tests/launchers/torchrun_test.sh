@@ -21,16 +21,19 @@ by_hand() {
 three_programs by_hand
 /usr/bin/python3 tests/launchers/torchrun_test.py
 
-# torchrun of PyTorch 1.13 does not start with Python 3.11, whose enumerations leave out Std.NONE.
+# torchrun of PyTorch 1.13 does not start with Python 3.11, whose enumerations leave out Std.NONE; its
+# --standalone is at port 29400 whoever else is there.
 torchrun() {
-  local ranks=$1
+  local ranks=$1 port
   shift
+  port=$(/usr/bin/python3 python/tests/free_ports.py)
   timeout 300 /usr/bin/python3 -c '
 import torch.distributed.elastic.multiprocessing.api as api
 if api.Std.from_str("0") is None:
     api.Std.from_str = classmethod(lambda cls, text: cls(int(text)))
 from torch.distributed.run import main
-main()' --standalone --nproc_per_node "$ranks" --no_python "$@"
+main()' --rdzv_backend c10d --rdzv_endpoint "localhost:$port" --rdzv_id "$port" \
+    --nproc_per_node "$ranks" --no_python "$@"
 }
 if [ "$sanitized" = no ] && /usr/bin/python3 -c 'import torch.distributed.run' 2>/dev/null; then
   three_programs torchrun
