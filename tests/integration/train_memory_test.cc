@@ -20,10 +20,10 @@ using ::rz::testing::TrainRanks;
 // What a table's row says of a stage, in MB.
 struct Row {
   double formula = 0;
-  double pss = 0;
+  double pss = 0;  // without files, which other jobs share as they come and go
 };
 
-// Rows "zero-1   |   18.5 |   43.2   44.0 (1) | ..." below the table's heading, by stage.
+// Rows "zero-1 | 18.5 | 43.2 44.0 (1) | ... | 4.1 | ..." below the table's heading, by stage.
 std::map<std::string, Row> RowsOf(const std::string& output) {
   std::map<std::string, Row> rows;
   bool in_table = false;
@@ -31,14 +31,16 @@ std::map<std::string, Row> RowsOf(const std::string& output) {
     if (absl::StrContains(line, "process memory, MB a rank")) in_table = true;
     if (absl::StrContains(line, "wire, bytes")) in_table = false;
     const std::vector<std::string> cells = absl::StrSplit(line, '|');
-    if (!in_table || cells.size() < 3) continue;
+    if (!in_table || cells.size() < 7) continue;
     const std::vector<std::string> names = absl::StrSplit(cells[0], ' ', absl::SkipEmpty());
     const std::vector<std::string> pss = absl::StrSplit(cells[2], ' ', absl::SkipEmpty());
     Row row;
+    double files = 0;
     if (names.empty() || pss.empty() || !absl::SimpleAtod(cells[1], &row.formula) ||
-        !absl::SimpleAtod(pss[0], &row.pss)) {
+        !absl::SimpleAtod(pss[0], &row.pss) || !absl::SimpleAtod(cells[6], &files)) {
       continue;
     }
+    row.pss -= files;
     rows[names.back()] = row;
   }
   return rows;

@@ -33,8 +33,9 @@ std::optional<int64_t> BytesOf(absl::string_view line, absl::string_view name) {
   return kibibytes * 1024;
 }
 
-// A rank's words: now and peak, each PSS and RSS; below 0 where it does not know.
-using Words = std::array<int64_t, 4>;
+// A rank's words: now and peak, each PSS and RSS, and now's PSS of files; below 0 where it does not
+// know.
+using Words = std::array<int64_t, 5>;
 
 BytesOverRanks Summarize(absl::Span<const Words> all, size_t word) {
   std::vector<int64_t> bytes;
@@ -51,14 +52,16 @@ void AppendCells(std::string* table, const BytesOverRanks& over) {
 }  // namespace
 
 std::optional<ProcessMemory> ParseSmapsRollup(std::string_view text) {
-  std::optional<int64_t> pss, rss;
+  std::optional<int64_t> pss, pss_of_files, rss;
   for (const absl::string_view line :
        absl::StrSplit(absl::string_view(text.data(), text.size()), '\n')) {
     if (!pss) pss = BytesOf(line, "Pss:");
+    if (!pss_of_files) pss_of_files = BytesOf(line, "Pss_File:");
     if (!rss) rss = BytesOf(line, "Rss:");
   }
   if (!pss || !rss) return std::nullopt;
-  return ProcessMemory{*pss, *rss};
+  return ProcessMemory{
+      .pss_bytes = *pss, .pss_of_files_bytes = pss_of_files.value_or(0), .rss_bytes = *rss};
 }
 
 std::optional<ProcessMemory> ReadProcessMemory() {
@@ -84,7 +87,7 @@ absl::StatusOr<std::optional<ProcessMemoryOverRanks>> MemoryOverRanks(
   own.fill(-1);
   if (samples.now() && samples.peak()) {
     own = {samples.now()->pss_bytes, samples.peak()->pss_bytes, samples.now()->rss_bytes,
-           samples.peak()->rss_bytes};
+           samples.peak()->rss_bytes, samples.now()->pss_of_files_bytes};
   }
   std::vector<Words> all(static_cast<size_t>(communicator->world_size()));
   RZ_RETURN_IF_ERROR(communicator->AllGather(
@@ -93,6 +96,7 @@ absl::StatusOr<std::optional<ProcessMemoryOverRanks>> MemoryOverRanks(
     return std::optional<ProcessMemoryOverRanks>();
   }
   return std::optional<ProcessMemoryOverRanks>({.pss = Summarize(all, 0),
+                                                .pss_of_files = Summarize(all, 4),
                                                 .pss_peak = Summarize(all, 1),
                                                 .rss = Summarize(all, 2),
                                                 .rss_peak = Summarize(all, 3)});
@@ -102,8 +106,9 @@ std::string RenderProcessMemory(absl::Span<const ShapeProcessMemory> runs) {
   std::string table = absl::StrFormat(
       "process memory, MB a rank: mean over ranks, most (rank)\n%-8s | %9s | %-23s | %-23s | %-23s "
       "| "
-      "%-23s | %s\n",
-      "", "formula", "PSS", "PSS, peak", "RSS", "RSS, peak", "less than ddp: formula, PSS");
+      "%-23s | %s | %s\n",
+      "", "formula", "PSS", "PSS, peak", "RSS", "RSS, peak", "files in PSS",
+      "less than ddp: formula, PSS");
   const ShapeProcessMemory& first = runs[0];
   for (const ShapeProcessMemory& run : runs) {
     absl::StrAppendFormat(&table, "%-8s | %9.1f", StageLabel(run.shape.stage),
@@ -112,6 +117,7 @@ std::string RenderProcessMemory(absl::Span<const ShapeProcessMemory> runs) {
     AppendCells(&table, run.memory.pss_peak);
     AppendCells(&table, run.memory.rss);
     AppendCells(&table, run.memory.rss_peak);
+    absl::StrAppendFormat(&table, " | %12.1f", run.memory.pss_of_files.mean / kMega);
     if (first.shape.stage == ZeroStage::kDdp && run.shape.stage != ZeroStage::kDdp) {
       absl::StrAppendFormat(
           &table, " | %8.1f %8.1f",

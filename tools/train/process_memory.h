@@ -1,7 +1,8 @@
 // What the operating system says that the ranks' processes hold, beside what the ledger counts:
 // their resident memory (RSS), and their proportional share of it (PSS), in which a page that k
 // processes map counts as a k-th of a page for each. Code and the memory that ranks share are such
-// pages, so the PSS of all ranks of a host adds up to what they take of it.
+// pages, so the PSS of all ranks of a host adds up to what they take of it. What of it is files
+// (code) changes when another job comes that runs the same program, or goes.
 #ifndef RINGZERO_TOOLS_TRAIN_PROCESS_MEMORY_H_
 #define RINGZERO_TOOLS_TRAIN_PROCESS_MEMORY_H_
 
@@ -20,6 +21,7 @@ namespace rz {
 
 struct ProcessMemory {
   int64_t pss_bytes = 0;
+  int64_t pss_of_files_bytes = 0;  // 0 where an older system does not tell
   int64_t rss_bytes = 0;
 };
 
@@ -48,6 +50,7 @@ using BytesOverRanks = OverRanks<int64_t>;
 
 struct ProcessMemoryOverRanks {
   BytesOverRanks pss;
+  BytesOverRanks pss_of_files;
   BytesOverRanks pss_peak;
   BytesOverRanks rss;
   BytesOverRanks rss_peak;
@@ -65,8 +68,8 @@ struct ShapeProcessMemory {
 };
 
 // A table: a row for each run with the model states by the formula, then mean and most of PSS and
-// RSS over ranks; where the first run is of ddp, what each has less than it, by the formula and of
-// PSS. At least one.
+// RSS over ranks, and of PSS the mean of files; where the first run is of ddp, what each has less
+// than it, by the formula and of PSS. At least one.
 std::string RenderProcessMemory(absl::Span<const ShapeProcessMemory> runs);
 
 }  // namespace rz

@@ -18,12 +18,14 @@ constexpr char kRollup[] =
     "Rss:                2048 kB\n"
     "Pss:                 600 kB\n"
     "Pss_Dirty:           300 kB\n"
+    "Pss_File:            200 kB\n"
     "Shared_Clean:        500 kB\n";
 
 TEST(ProcessMemoryTest, ReadsWhatTheKernelWrites) {
   const std::optional<ProcessMemory> memory = ParseSmapsRollup(kRollup);
   ASSERT_TRUE(memory.has_value());
   EXPECT_EQ(memory->pss_bytes, 600 * 1024);
+  EXPECT_EQ(memory->pss_of_files_bytes, 200 * 1024);
   EXPECT_EQ(memory->rss_bytes, 2048 * 1024);
 }
 
@@ -56,12 +58,14 @@ TEST(ProcessMemoryTest, TableHasARowAStageAndWhatItHasLessThanDdp) {
     ShapeProcessMemory one;
     one.shape = {.parameter_elements = 1'000'000, .world = 4, .stage = stage};
     one.memory.pss = {.mean = pss * 1e6, .max = 90'000'000, .max_rank = 3};
+    one.memory.pss_of_files = {.mean = 5e6};
     return one;
   };
   EXPECT_THAT(
       RenderProcessMemory({run(ZeroStage::kDdp, 80), run(ZeroStage::kThree, 70)}),
       AllOf(ContainsRegex("\nddp +\\| +16.0 \\| +80.0 +90.0 \\(3\\) +\\|"),
-            ContainsRegex("\nzero-3 +\\| +4.0 \\| +70.0 +90.0 \\(3\\) .*\\| +12.0 +10.0\n")));
+            ContainsRegex(
+                "\nzero-3 +\\| +4.0 \\| +70.0 +90.0 \\(3\\) .*\\| +5.0 \\| +12.0 +10.0\n")));
   EXPECT_THAT(RenderProcessMemory({run(ZeroStage::kThree, 70)}), Not(ContainsRegex("12.0")));
 }
 
