@@ -5,10 +5,8 @@
 //
 // Sources: Zhang et al., "MiCS", 2022; PyTorch's HYBRID_SHARD.
 //
-// A rank must not sleep in a replica's operation while others of its group may still want it in an
-// operation of the group: two ranks that sleep in different communicators would wait for each other
-// for ever. So replicas' operations are waited for only where the rank has nothing more under way
-// in its group (gradient_reducer.h).
+// Replicas' operations are waited for only where the rank has nothing more under way in its group
+// (gradient_reducer.h), so that it starts what the others of its group want first.
 //
 // Threads: the communicators'.
 #ifndef RINGZERO_OPTIMIZER_SHARD_GROUPS_H_
