@@ -120,10 +120,12 @@ TEST(RebuildTest, RanksStartedByHandGoOnWhereOneDies) {
         "", environment));
   }
   EXPECT_EQ(ranks[1]->Wait(), 128 + 9);
-  EXPECT_EQ(ranks[0]->Wait(), 0) << ranks[0]->ErrorOutput();
-  EXPECT_EQ(ranks[2]->Wait(), 0) << ranks[2]->ErrorOutput();
-  EXPECT_EQ(ranks[0]->Output(), "process 0 is rank 0 of 2\n");
-  EXPECT_EQ(ranks[2]->Output(), "process 2 is rank 1 of 2\n");
+  const Ending first = EndOf(*ranks[0]);
+  const Ending last = EndOf(*ranks[2]);
+  EXPECT_EQ(first.exit_code, 0) << first.err;
+  EXPECT_EQ(last.exit_code, 0) << last.err;
+  EXPECT_EQ(first.out, "process 0 is rank 0 of 2\n");
+  EXPECT_EQ(last.out, "process 2 is rank 1 of 2\n");
 }
 
 }  // namespace
