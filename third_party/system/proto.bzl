@@ -3,7 +3,8 @@
 load("@rules_cc//cc:defs.bzl", "cc_library")
 
 # copts of files that are made of gRPC's headers: these trust in what the library orders between
-# threads, which the thread sanitizer does not see. Such files only carry; they decide nothing.
+# threads, which the thread sanitizer does not see. Such files only carry; they decide nothing. And
+# of files that have a message with a map: instrumented, it is larger than the library's.
 UNINSTRUMENTED = select({
     "//third_party/system:thread_sanitizer": ["-fno-sanitize=thread"],
     "//conditions:default": [],
