@@ -33,9 +33,11 @@ inline constexpr size_t kLeastShardToStream = size_t{8} << 20;
 inline constexpr size_t kLeastBytesInPlace = size_t{8} << 10;
 
 // Private buffers of so many bytes, as shares of a slot (256 KiB, unless told otherwise), are
-// copied by the system out of their process. Below, its calls cost more than a second copy;
-// likewise where sums make the pieces of many ranks small.
+// copied by the system out of their process. Below, its calls cost more than a second copy: one of
+// them where there are two ranks, else several; likewise where sums make the pieces of many ranks
+// small.
 inline constexpr size_t kSlotOverLeastToFetch = 8;
+inline constexpr size_t kSlotOverLeastToFetchFromOne = 16;
 inline constexpr size_t kLeastSlotsToFetchSums = 4;
 inline constexpr int kMostRanksToFetchSums = 9;
 // Each call of the system copies so much at most: it cannot be interrupted.

@@ -60,7 +60,7 @@ bool SharedWork::MayFetch(const Plan& plan, int world, size_t slot_bytes) {
     case Collective::kBarrier:
       return false;
     default:
-      least /= kSlotOverLeastToFetch;
+      least /= world == 2 ? kSlotOverLeastToFetchFromOne : kSlotOverLeastToFetch;
   }
   return LargestInput(plan) >= std::max(least, kLeastBytesInPlace);
 }
