@@ -140,11 +140,15 @@ Check::Extent Check::EvenExtent() const {
       return {call_.count, is_root ? call_.count : 0, 0};
     case Collective::kAllToAll:
       return {call_.count * world_, call_.count * world_, kNowhere};
+    case Collective::kReduceScatter:
+    case Collective::kAllGather:
+    case Collective::kGather:
+    case Collective::kScatter:
+      return ShardExtent();
     case Collective::kBarrier:
       return {};
-    default:
-      return ShardExtent();
   }
+  return {};
 }
 
 Check::Extent Check::ShardExtent() const {
@@ -162,7 +166,7 @@ Check::Extent Check::ShardExtent() const {
       return {shard, call_.count, own, true};
     case Collective::kGather:
       return {shard, is_root ? call_.count : 0, own, true};
-    default:
+    default:  // scatter
       return {is_root ? call_.count : 0, shard, own};
   }
 }

@@ -23,7 +23,7 @@ struct PlannedCall {
 // Threads: one owner. Allocates nothing.
 class PlanMemory {
  public:
-  // That of a call that differed from this one in its buffers alone, kept at the same
+  // What was kept of a call that differed from this one in its buffers alone, at the same
   // `generation` of what plans depend on beside the call; null: there is none. Valid until the next
   // Keep.
   const PlannedCall* Find(const Call& call, int64_t generation) const;

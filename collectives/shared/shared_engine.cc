@@ -46,7 +46,7 @@ void SharedEngine::Start(int64_t number, const Plan& plan, const void* input, vo
   call.in_line = in_line;
   call.offered = call.summed = call.taken = 0;
   call.base = steps_;
-  call.steps = call.in_line ? 0 : plan.lanes.lane_count();
+  call.steps = in_line ? 0 : plan.lanes.lane_count();
   steps_ += call.steps;
   if (in_line) return;
   NamePlaces(call, largest_input, input, output);

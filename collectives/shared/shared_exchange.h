@@ -25,11 +25,11 @@ class SharedExchange {
   // Calls up to `last` have been compared already. The area outlives the exchange.
   SharedExchange(SharedArea* area, int64_t last);
 
-  // This rank's next call; `hash` is that of the call and all before. Others see it from EndCall
-  // on, and with it what Attach was given in between.
+  // This rank's next call; `hash` is that of the call and all before. Others see it from EndCall or
+  // Tell on, and with it what Attach was given in between.
   void BeginCall(const CallDescriptor& call, uint64_t hash);
   void Attach(absl::Span<const std::byte> payload);
-  // Attach and EndCall, which may follow all the same.
+  // Attach, of a call of which others may see everything already; EndCall is still to come.
   void Tell(absl::Span<const std::byte> payload);
   void EndCall();
 
